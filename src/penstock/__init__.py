@@ -1,0 +1,60 @@
+"""penstock: a durable job queue for people who already have a bucket.
+
+    async with penstock.open("file:///var/lib/queue") as queue:
+        await queue.enqueue("resize", {"id": 7})
+
+Names are loaded when they are first used, so that importing penstock costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.client.blocking import BlockingQueue as BlockingQueue
+    from penstock.client.newjob import NewJob as NewJob
+    from penstock.client.queue import Queue as Queue
+    from penstock.kernel.commands import Receipt as Receipt
+    from penstock.kernel.job import Job as Job
+    from penstock.kernel.job import State as State
+    from penstock.kernel.retry import RetryPolicy as RetryPolicy
+    from penstock.wiring import open as open
+    from penstock.wiring import open_sync as open_sync
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "BlockingQueue": "penstock.client.blocking",
+    "Job": "penstock.kernel.job",
+    "NewJob": "penstock.client.newjob",
+    "Queue": "penstock.client.queue",
+    "Receipt": "penstock.kernel.commands",
+    "RetryPolicy": "penstock.kernel.retry",
+    "State": "penstock.kernel.job",
+    "open": "penstock.wiring",
+    "open_sync": "penstock.wiring",
+}
+
+__all__ = [
+    "BlockingQueue",
+    "Job",
+    "NewJob",
+    "Queue",
+    "Receipt",
+    "RetryPolicy",
+    "State",
+    "open",
+    "open_sync",
+]
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    home = _HOMES.get(name)
+    if home is not None:
+        return getattr(import_module(home), name)
+    errors = import_module("penstock.errors")
+    if name[:1].isupper() and hasattr(errors, name):
+        return getattr(errors, name)
+    raise AttributeError(f"module 'penstock' has no attribute {name!r}")

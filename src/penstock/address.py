@@ -1,0 +1,128 @@
+"""A queue's address and options: from the URL, the call and the environment, checked.
+
+Precedence: an argument of the call, then the URL's query, then `PENSTOCK_…` in the environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from msgspec import Struct
+
+from penstock.errors import InvalidURL
+from penstock.kernel.settings import Settings
+
+SCHEMES: Final = ("memory", "file", "s3", "gs", "az")
+LAYOUTS: Final = ("log", "single")
+_SETTINGS: Final = frozenset(Settings.__struct_fields__)
+_ON: Final = {"on": True, "true": True, "1": True, "yes": True}
+_OFF: Final = {"off": False, "false": False, "0": False, "no": False}
+
+
+class Options(Struct, kw_only=True):
+    """Everything that can be said about a queue besides where it is."""
+
+    tenant: str = "default"
+    layout: str | None = None
+    group_commit: bool = True
+    fsync: bool = True
+    offload: bool = False
+    payload_bytes_max: int = 256 * 1024
+    outcome_seconds_max: float = 60.0
+    region: str | None = None
+    endpoint: str | None = None
+
+
+class Address(Struct, frozen=True):
+    url: str
+    scheme: str
+    place: str
+    """The bucket or container; of `memory://`, the shared name."""
+    path: str
+    """The folder, or the prefix within the bucket."""
+    options: Options
+    settings: dict[str, float]
+
+
+def parse(url: str | None, given: Mapping[str, Any]) -> Address:
+    environment = {
+        name.removeprefix("PENSTOCK_").lower(): value
+        for name, value in os.environ.items()
+        if name.startswith("PENSTOCK_")
+    }
+    url = url or environment.pop("url", None)
+    environment.pop("url", None)
+    if not url:
+        raise InvalidURL("", "pass one, or set PENSTOCK_URL; for example file:///var/lib/queue")
+    scheme, place, path, query = _split(url)
+    options = Options()
+    settings: dict[str, float] = {}
+    known = set(Options.__struct_fields__) | _SETTINGS
+    said = {name: value for name, value in environment.items() if name in known}
+    for name, value in {**said, **query, **given}.items():
+        _set(url, options, settings, name, value)
+    if options.layout is not None and options.layout not in LAYOUTS:
+        raise InvalidURL(url, f"layout={options.layout}: known are {', '.join(LAYOUTS)}")
+    return Address(url, scheme, place, path, options, settings)
+
+
+def _split(url: str) -> tuple[str, str, str, dict[str, str]]:
+    if "://" not in url:
+        if ":" in url.partition("/")[0]:
+            raise InvalidURL(url, f"a scheme is written {url.partition(':')[0]}://…")
+        return "file", "", str(Path(url).absolute()), {}
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise InvalidURL(url, str(error)) from None
+    scheme, place, path = parts.scheme, parts.netloc, unquote(parts.path)
+    if scheme not in SCHEMES:
+        known = ", ".join(f"{name}://" for name in SCHEMES)
+        raise InvalidURL(url, f"the scheme {scheme}:// is not known; known are {known}")
+    if "@" in place:
+        raise InvalidURL(url.replace(place, "…"), "credentials come from the environment")
+    if scheme == "file" and place:
+        raise InvalidURL(url, f"a folder is written file:///{place}{path}, with three slashes")
+    if scheme == "file" and not path.strip("/"):
+        raise InvalidURL(url, "name a folder, for example file:///var/lib/queue")
+    if scheme in ("s3", "gs", "az") and not place:
+        raise InvalidURL(url, f"name a bucket: {scheme}://bucket/prefix")
+    if scheme == "memory" and path.strip("/"):
+        raise InvalidURL(url, "memory:// takes a name at most: memory://name")
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    return scheme, place, path if scheme == "file" else path.strip("/"), query
+
+
+def _set(url: str, options: Options, settings: dict[str, float], name: str, value: Any) -> None:
+    if name in _SETTINGS:
+        settings[name] = _number(url, name, value)
+    elif name in Options.__struct_fields__:
+        setattr(options, name, _converted(url, name, value, getattr(Options(), name)))
+    else:
+        known = ", ".join(sorted({*Options.__struct_fields__, *_SETTINGS}))
+        raise InvalidURL(url, f"the option {name!r} is not known; known are {known}")
+
+
+def _converted(url: str, name: str, value: Any, default: Any) -> Any:
+    if isinstance(default, bool):
+        switch = {**_ON, **_OFF}.get(str(value).lower())
+        if switch is None:
+            raise InvalidURL(url, f"{name}={value}: on or off")
+        return switch
+    if isinstance(default, int):
+        return int(_number(url, name, value))
+    if isinstance(default, float):
+        return _number(url, name, value)
+    return value
+
+
+def _number(url: str, name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InvalidURL(url, f"{name}={value}: it must be a number") from None
+    return int(number) if number == int(number) and "seconds" not in name else number

@@ -1,0 +1,1 @@
+"""The queue that people hold: one face for every backend."""

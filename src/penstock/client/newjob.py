@@ -1,0 +1,128 @@
+"""A job to be: what the caller says, checked before anything is sent."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from functools import lru_cache
+from math import isfinite
+from typing import Any, Final
+
+from msgspec import Raw, Struct
+
+from penstock.errors import InvalidJob
+from penstock.kernel.commands import Submission
+from penstock.kernel.job import (
+    DEFAULT_ATTEMPTS,
+    DEFAULT_PRIORITY,
+    DEFAULT_QUEUE,
+    DEFAULT_TIMEOUT_SECONDS,
+)
+from penstock.kernel.retry import DEFAULT_RETRY, RetryPolicy
+
+NAME_CHARACTERS_MAX: Final = 200
+PRIORITY_MAX: Final = 2**31
+
+_FORBIDDEN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f/\\]|[\ud800-\udfff]")
+
+
+class NewJob(Struct):
+    """What `enqueue` takes, as a value: `queue.enqueue_many([NewJob("resize", {"id": 7}), …])`."""
+
+    type: str
+    payload: Any = None
+    queue: str = DEFAULT_QUEUE
+    id: str | None = None
+    """Chosen by the caller to deduplicate; a fresh UUIDv7 otherwise."""
+    key: str | None = None
+    """At most one live job per key within (tenant, queue, type)."""
+    unique_seconds: float = 0.0
+    """Holds the key at least this long, even if the job ends before."""
+    priority: int = DEFAULT_PRIORITY
+    delay_seconds: float = 0.0
+    run_at: float | datetime | None = None
+    max_attempts: int = DEFAULT_ATTEMPTS
+    retry: RetryPolicy | None = None
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    meta: dict[str, Any] | None = None
+    trace: str | None = None
+    codec: str | None = None
+
+
+def submission(
+    new: NewJob, id: str, payload: Raw, codec: str, payload_key: str | None
+) -> Submission:
+    """The checked form that the kernel takes."""
+    check_name("type", new.type)
+    check_name("queue", new.queue)
+    if new.id is not None:
+        check_name("id", new.id)
+    if new.key is not None:
+        check_text("key", new.key)
+    if type(new.priority) is not int or abs(new.priority) > PRIORITY_MAX:
+        raise InvalidJob("priority", new.priority, f"a whole number within ±{PRIORITY_MAX}")
+    if type(new.max_attempts) is not int or new.max_attempts < 1:
+        raise InvalidJob("max_attempts", new.max_attempts, "it must be 1 or more")
+    check_seconds("timeout_seconds", new.timeout_seconds)
+    if new.timeout_seconds == 0:
+        raise InvalidJob("timeout_seconds", 0, "an attempt needs some time")
+    check_seconds("delay_seconds", new.delay_seconds)
+    check_seconds("unique_seconds", new.unique_seconds)
+    if new.run_at is not None and new.delay_seconds:
+        raise InvalidJob("run_at", new.run_at, "give either run_at or delay_seconds")
+    if new.retry is not None and not isinstance(new.retry, RetryPolicy):
+        raise InvalidJob("retry", new.retry, "it must be a penstock.RetryPolicy")
+    return Submission(
+        id=id,
+        type=new.type,
+        payload=payload,
+        codec=codec,
+        payload_key=payload_key,
+        queue=new.queue,
+        priority=new.priority,
+        delay_seconds=new.delay_seconds,
+        run_at=None if new.run_at is None else epoch_seconds("run_at", new.run_at),
+        max_attempts=new.max_attempts,
+        retry=new.retry or DEFAULT_RETRY,
+        timeout_seconds=new.timeout_seconds,
+        key=new.key,
+        unique_seconds=new.unique_seconds,
+        meta=new.meta,
+        trace=new.trace,
+    )
+
+
+@lru_cache(maxsize=4_096)
+def check_name(field: str, value: object) -> None:
+    """Names of jobs, queues, types and tenants: short, printable and without slashes."""
+    check_text(field, value)
+    assert isinstance(value, str)
+    if _FORBIDDEN.search(value):
+        raise InvalidJob(field, value, "no slashes, backslashes or control characters")
+    if value != value.strip():
+        raise InvalidJob(field, value, "no white space at its ends")
+
+
+def check_text(field: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise InvalidJob(field, value, "it must be a string")
+    if not 1 <= len(value) <= NAME_CHARACTERS_MAX:
+        raise InvalidJob(field, value, f"it must have 1 to {NAME_CHARACTERS_MAX} characters")
+
+
+def check_seconds(field: str, value: object) -> None:
+    if value.__class__ is float and 0 <= value < float("inf"):  # type: ignore[operator]
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise InvalidJob(field, value, "it must be a number of seconds")
+    if value < 0:
+        raise InvalidJob(field, value, "it must not be negative")
+
+
+def epoch_seconds(field: str, value: float | datetime) -> float:
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise InvalidJob(field, value, "a datetime needs a time zone, e.g. datetime.UTC")
+        return value.timestamp()
+    check_seconds(field, value)
+    return float(value)

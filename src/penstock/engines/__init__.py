@@ -1,0 +1,1 @@
+"""How a queue is kept: implementations of the `Backend` port."""

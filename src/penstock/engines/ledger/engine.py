@@ -1,0 +1,302 @@
+"""The engine: callers' requests become batches, batches become commits, commits become answers.
+
+One task owns the journal. It takes everything that is waiting, decides it as one batch on
+the state, makes the events durable with one conditional write, and only then answers. While
+that write is under way new requests gather for the next batch, so throughput grows with
+latency instead of falling.
+
+Reads ride in the same batches: they see the state between two commands, never an uncommitted one
+that might be rolled back, because they too are answered only when the batch stands. A batch
+without events is answered after a look at the tail that began after the batch was formed, one
+for all of its requests; otherwise a process that lags would answer from the past.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from penstock.engines.ledger import views
+from penstock.engines.ledger.journal import Journal, Listener
+from penstock.engines.ledger.listeners import Listeners
+from penstock.engines.ledger.requests import Inbox, Query, Request
+from penstock.errors import Gap, OutcomeUnknown, PenstockError, QueueClosed, StoreUnavailable
+from penstock.kernel.batch import Batch
+from penstock.kernel.commands import AnyCommand, Claim, Command, Release, Return
+from penstock.kernel.events import (
+    EVENTS_PER_COMMIT,
+    EndEvent,
+    Event,
+    JobEvent,
+    commit_of,
+    position_of,
+)
+from penstock.kernel.job import Job, State
+from penstock.kernel.settings import Settings
+from penstock.kernel.state import QueueState
+from penstock.ports.backend import Capabilities, Filter, Stats, VacuumReport
+from penstock.runtime.services import Services
+from penstock.runtime.tasks import Repeat, TaskSet
+
+logger = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+OUTCOME_SECONDS_MAX: Final = 60.0
+"""How long a caller waits for a store that does not answer before it is told so."""
+POLL_SECONDS: Final = 0.1
+POLL_SECONDS_MAX: Final = 5.0
+
+
+class LedgerEngine:
+    def __init__(
+        self,
+        open_journal: Callable[[Listener], Awaitable[Journal]],
+        services: Services,
+        *,
+        group_commit: bool = True,
+        outcome_seconds_max: float = OUTCOME_SECONDS_MAX,
+    ) -> None:
+        self._open_journal = open_journal
+        self._opened: Journal | None = None
+        self._services = services
+        self._inbox = Inbox(one_at_a_time=not group_commit)
+        self._listeners = Listeners()
+        self._tasks = TaskSet("ledger")
+        self._loop_task: asyncio.Task[None] | None = None
+        self._outcome_seconds_max = outcome_seconds_max
+
+    @property
+    def _journal(self) -> Journal:
+        if self._opened is None:
+            raise QueueClosed
+        return self._opened
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._journal.capabilities
+
+    @property
+    def settings(self) -> Settings:
+        return self._journal.state.settings
+
+    async def start(self) -> None:
+        if self._loop_task is None:
+            self._opened = await self._open_journal(self._listeners.tell)
+            self._loop_task = self._tasks.start("commits", self._commit_loop())
+            self._tasks.start("following", self._follow())
+
+    async def stop(self) -> None:
+        if self._loop_task is None:
+            return
+        self._inbox.close()
+        await asyncio.wait([self._loop_task], timeout=self._outcome_seconds_max)
+        self._listeners.close()
+        await self._tasks.stop()
+        self._inbox.fail_all(QueueClosed())
+        await self._journal.close()
+        self._loop_task = None
+
+    async def execute(self, command: Command[Answer]) -> Answer:
+        if self._loop_task is None:
+            raise QueueClosed
+        answer: Answer = await self._inbox.add(command)
+        return answer
+
+    # Reads
+
+    async def get(self, tenant: str, ids: Sequence[str]) -> list[Job | None]:
+        def look(state: QueueState, at: float) -> list[Job | None]:
+            return [state.find(tenant, id, at) for id in ids]
+
+        jobs = await self._look(look)
+        return [job and await self._whole(job) for job in jobs]
+
+    async def jobs(self, tenant: str, filter: Filter) -> AsyncIterator[Job]:
+        for job in await self._look(lambda state, at: views.listing(state, tenant, filter, at)):
+            yield job
+
+    async def stats(self, tenant: str) -> Stats:
+        return await self._look(
+            lambda state, at: views.stats(state, tenant, self._journal.head.commit, at)
+        )
+
+    async def history(self, tenant: str, id: str) -> list[JobEvent]:
+        job = await self._look(lambda state, at: state.find(tenant, id, at))
+        return await self._journal.history(job, tenant, id)
+
+    async def events(self, tenant: str | None, since: int) -> AsyncIterator[Event]:
+        with self._listeners.listening():
+            await self._look(_nothing)
+            first = await self._journal.first_commit()
+            commit = commit_of(since) if since > 0 else first
+            if commit < first and since != position_of(first, 0) - 1:
+                raise Gap(since, first)
+            while True:
+                news = self._listeners.commits.next()
+                while commit <= self._journal.head.commit:
+                    for event in await self._journal.read(commit):
+                        if event.position > since and tenant in (None, event.tenant):
+                            yield event
+                    commit += 1
+                await news
+                if self._listeners.is_closed:
+                    raise QueueClosed
+
+    async def last_position(self) -> int:
+        await self._look(_nothing)
+        return position_of(self._journal.head.commit, EVENTS_PER_COMMIT - 1)
+
+    async def vacuum(self) -> VacuumReport:
+        return await self._journal.vacuum(self._inbox.add)
+
+    async def keep(self, id: str, data: bytes) -> str:
+        return await self._journal.keep(id, data)
+
+    async def fetch(self, key: str) -> bytes:
+        return await self._journal.fetch(key)
+
+    # Waits
+
+    async def wait_ready(
+        self,
+        tenant: str,
+        queues: Sequence[str] | None,
+        types: Sequence[str] | None,
+        timeout_seconds: float,
+    ) -> None:
+        until = self._services.clock.elapsed() + timeout_seconds
+        with self._listeners.listening():
+            while (rest := until - self._services.clock.elapsed()) > 0:
+                state, now = self._journal.state, self._journal.commit_time()
+                if views.may_be_ready(state, tenant, queues, types, now):
+                    return
+                due = views.next_due_seconds(state, now)
+                happened = await self._listeners.commits.wait(min(rest, due))
+                if not happened and due <= rest:
+                    return
+
+    @contextmanager
+    def watch_end(self, tenant: str, id: str) -> Iterator[Awaitable[EndEvent | None]]:
+        with self._listeners.listening(), self._listeners.end_of(tenant, id) as end:
+            yield end
+
+    # The loop
+
+    async def _commit_loop(self) -> None:
+        while (requests := await self._inbox.take()) is not None:
+            watchdog = Repeat(self._outcome_seconds_max, self._give_up, requests)
+            try:
+                await self._serve(requests)
+            except asyncio.CancelledError:
+                self._fail(requests, OutcomeUnknown("the command"))
+                raise
+            except PenstockError as error:
+                self._fail(requests, error)
+            except Exception as error:
+                logger.exception("a batch failed in a way that it should not")
+                self._fail(requests, error)
+            finally:
+                watchdog.cancel()
+
+    async def _serve(self, requests: list[Request]) -> None:
+        """Decides the requests until the result stands, then answers them."""
+        is_confirmed = False
+        while True:
+            with self._journal.turn():
+                at = self._journal.commit_time()
+                events, answers = self._decide(requests, at)
+                if events:
+                    if await self._journal.append(events, at):
+                        break
+                    is_confirmed = True
+                    continue
+            if is_confirmed or not await self._journal.catch_up():
+                break
+            is_confirmed = True
+        for request, answer in zip(requests, answers, strict=True):
+            self._answer(request, answer)
+
+    def _decide(self, requests: list[Request], at: float) -> tuple[list[Event], list[Any]]:
+        state = self._journal.state
+        state.begin()
+        try:
+            batch = Batch(state, at, self._journal.head.commit + 1, self._services.luck)
+            answers = [_decide_one(batch, state, request.work, at) for request in requests]
+            if batch.events:
+                for command in self._journal.riders():
+                    batch.run(command)
+            else:
+                state.settle()
+        except BaseException:
+            state.rollback()
+            raise
+        return batch.events, answers
+
+    def _answer(self, request: Request, answer: Any) -> None:
+        future = request.future
+        if future.done():
+            if future.cancelled() and answer and isinstance(request.work, Claim):
+                # Nobody is there to run them; give them back instead of letting them expire.
+                items = [Return(job.id, job.lease) for job in answer]
+                self._inbox.add_quietly(Release(request.work.tenant, items))
+        elif isinstance(answer, BaseException):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+
+    def _fail(self, requests: list[Request], error: Exception) -> None:
+        for request in requests:
+            if not request.future.done():
+                request.future.set_exception(error)
+
+    def _give_up(self, requests: list[Request]) -> None:
+        """The store has not answered for too long: tell those who wait, whatever they wait for.
+
+        The attempt itself goes on, frozen: only the store can say what became of it.
+        """
+        for request in requests:
+            if not request.future.done():
+                request.future.set_exception(OutcomeUnknown(*request.describe()))
+        self._inbox.fail_all(StoreUnavailable(self.capabilities.backend, "", "it does not answer"))
+
+    async def _follow(self) -> None:
+        """Looks at the tail while somebody waits for news; often at first, then less so."""
+        backoff = self._services.backoff(POLL_SECONDS, POLL_SECONDS_MAX)
+        while True:
+            await self._listeners.some()
+            seen = self._journal.head.commit
+            await self._journal.changed(
+                POLL_SECONDS_MAX if self.capabilities.push else backoff.next_seconds()
+            )
+            try:
+                await self._look(_nothing)
+            except PenstockError as error:
+                logger.warning("can't follow the log for now: %s", error)
+                continue
+            if self._journal.head.commit != seen:
+                backoff.reset()
+
+    async def _look(self, look: Callable[[QueueState, float], Answer]) -> Answer:
+        answer: Answer = await self._inbox.add(Query(look))
+        return answer
+
+    async def _whole(self, job: Job) -> Job:
+        """A finished job is kept slim; what was let go is read back from the log."""
+        if job.state is not State.COMPLETED:
+            return job
+        return await views.read_back(job, self._journal.read)
+
+
+def _decide_one(batch: Batch, state: QueueState, work: AnyCommand | Query, at: float) -> Any:
+    try:
+        return work.look(state, at) if isinstance(work, Query) else batch.run(work)
+    except PenstockError as error:
+        return error
+
+
+def _nothing(state: QueueState, at: float) -> None:
+    """A read that only wants the state to be fresh."""

@@ -1,0 +1,102 @@
+"""The port inside the ledger: where the engine's commits go, and where others' come from.
+
+The engine owns the turn-taking: it calls `catch_up` and `append` one at a time. A journal owns the
+state, since only it knows when a change has become true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from penstock.kernel.commands import AnyCommand
+from penstock.kernel.events import Event, JobEvent
+from penstock.kernel.job import Job
+from penstock.kernel.state import QueueState
+from penstock.ports.backend import Capabilities, VacuumReport
+
+
+class Head(Struct, frozen=True):
+    """The newest commit that the state contains."""
+
+    commit: int
+    at: float
+    chain: str
+
+
+Execute = Callable[[AnyCommand], Awaitable[Any]]
+"""How a journal's housekeeping gets a command decided and committed by its engine."""
+
+Listener = Callable[[Sequence[Event] | None], None]
+"""Told the events of each commit once it is true, own or foreign; None after a jump, when the
+events between are not at hand and whoever waits should look at the state."""
+
+
+class Journal(Protocol):
+    @property
+    def state(self) -> QueueState: ...
+
+    @property
+    def head(self) -> Head: ...
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    async def open(self) -> None:
+        """Loads the state, creating the queue if it is new."""
+        ...
+
+    async def close(self) -> None: ...
+
+    def commit_time(self) -> float:
+        """The time to decide at: calibrated, and never before the newest commit."""
+        ...
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Held from deciding to appending, by whoever shares the state in this process."""
+        ...
+
+    async def catch_up(self) -> bool:
+        """Takes in what others have committed. Afterwards the state is no older than the call.
+
+        True: there was something new.
+        """
+        ...
+
+    async def append(self, events: Sequence[Event], at: float) -> bool:
+        """Makes provisional events, already applied to the state, durable as the next commit.
+
+        True: they stand. False: somebody else had the slot; the events were rolled back and the
+        state is fresh. An error: they were rolled back and certainly did not happen. It does not
+        return while the outcome is unknown, however long that lasts.
+        """
+        ...
+
+    def riders(self) -> list[AnyCommand]:
+        """Housekeeping to add to a batch that commits anyway; never worth a commit of its own."""
+        ...
+
+    async def vacuum(self, execute: Execute) -> VacuumReport:
+        """Deletes what no reader can need any more."""
+        ...
+
+    async def first_commit(self) -> int:
+        """The oldest commit whose events can still be read."""
+        ...
+
+    async def read(self, commit: int) -> Sequence[Event]:
+        """The events of one earlier commit; `Gap` if they are gone."""
+        ...
+
+    async def history(self, job: Job | None, tenant: str, id: str) -> list[JobEvent]: ...
+
+    async def changed(self, timeout_seconds: float) -> None:
+        """Returns when others may have committed: at the store's word, or when the time is up."""
+        ...
+
+    async def keep(self, id: str, data: bytes) -> str: ...
+
+    async def fetch(self, key: str) -> bytes: ...

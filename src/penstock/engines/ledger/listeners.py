@@ -1,0 +1,79 @@
+"""Those who wait for something to happen to the queue, and how they are told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from penstock.errors import QueueClosed
+from penstock.kernel.events import Cancelled, Completed, EndEvent, Event, Failed
+from penstock.runtime.tasks import Signal
+
+
+class Listeners:
+    def __init__(self) -> None:
+        self.commits = Signal()
+        """Set at every commit that has become true."""
+        self.is_closed = False
+        self._count = 0
+        self._present = asyncio.Event()
+        self._ends: dict[tuple[str, str], set[asyncio.Future[EndEvent | None]]] = {}
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """While anybody does, the engine looks for others' commits."""
+        self._count += 1
+        self._present.set()
+        try:
+            yield
+        finally:
+            self._count -= 1
+            if self._count == 0:
+                self._present.clear()
+
+    async def some(self) -> None:
+        """Returns while somebody listens."""
+        await self._present.wait()
+
+    @contextmanager
+    def end_of(self, tenant: str, id: str) -> Iterator[asyncio.Future[EndEvent | None]]:
+        future: asyncio.Future[EndEvent | None] = asyncio.get_running_loop().create_future()
+        waiting = self._ends.setdefault((tenant, id), set())
+        waiting.add(future)
+        try:
+            yield future
+        finally:
+            future.cancel()
+            waiting.discard(future)
+            if not waiting:
+                self._ends.pop((tenant, id), None)
+
+    def tell(self, events: Sequence[Event] | None) -> None:
+        """A commit has become true; None: many have, look for yourselves."""
+        if self._ends:
+            self._tell_of_ends(events)
+        self.commits.set()
+
+    def close(self) -> None:
+        for waiting in self._ends.values():
+            for future in waiting:
+                if not future.done():
+                    future.set_exception(QueueClosed())
+        self.is_closed = True
+        self.commits.set()
+
+    def _tell_of_ends(self, events: Sequence[Event] | None) -> None:
+        if events is None:
+            for waiting in self._ends.values():
+                _resolve(waiting, None)
+            return
+        for event in events:
+            if isinstance(event, Completed | Failed | Cancelled):
+                _resolve(self._ends.get((event.tenant, event.id), set()), event)
+
+
+def _resolve(waiting: set[asyncio.Future[EndEvent | None]], event: EndEvent | None) -> None:
+    for future in waiting:
+        if not future.done():
+            future.set_result(event)

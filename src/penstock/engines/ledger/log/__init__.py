@@ -1,0 +1,1 @@
+"""Layout `log`: an append-only log of immutable commit objects, with checkpoints."""

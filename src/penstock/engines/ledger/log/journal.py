@@ -1,0 +1,271 @@
+"""The journal of layout `log`: how a batch becomes the next commit, and how others' are taken in.
+
+Theory of operation. The state contains commits up to `head`. A batch, decided on that state, is put
+at slot `head + 1` with create-only. What can happen, and what is done about it:
+
+done      It stands, if the slot can't have been vacated meanwhile: less than half the log's
+          retention has passed since the tail was last confirmed, or the floor, read after the put,
+          is not above the slot. Else it did not happen: reload, and the batch is decided again.
+refused   The slot is occupied, perhaps by ourselves (an answer was lost and something retried), so
+          it is read. Our commit id: done. Another's: roll back, take it in with all that follow, and
+          the batch is decided again.
+unknown   It may be applied, now or later. The attempt is frozen: the same bytes go to the same slot
+          until the slot is occupied. Nothing leaves or joins the batch. An error that says
+          "certainly not applied" ends an attempt only if none before it was unknown.
+
+A 404 at the next slot is the end of the log only if the floor says so, or if the tail was confirmed
+so recently that nothing written since can have been vacuumed. If the slot was vacuumed, the
+state is too old to be continued and is loaded again from a checkpoint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.engines.ledger.calibration import CommitClock
+from penstock.engines.ledger.courtesy import Courtesy
+from penstock.engines.ledger.journal import Execute, Head, Listener
+from penstock.engines.ledger.log.checkpoints import Checkpointer
+from penstock.engines.ledger.log.floor import read_floor
+from penstock.engines.ledger.names import KNOCK, log_key
+from penstock.engines.ledger.log.reader import LogReader
+from penstock.engines.ledger.log.startup import load
+from penstock.engines.ledger.log.tail import Tail
+from penstock.engines.ledger.log.vacuum import Vacuum
+from penstock.engines.ledger.side import SideObjects
+from penstock.engines.ledger.watching import Watcher
+from penstock.errors import (
+    Corrupt,
+    ObjectNotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    PutUnknown,
+    StoreDenied,
+    StoreError,
+)
+from penstock.kernel.commands import AnyCommand, NoteCheckpoint
+from penstock.kernel.events import SYSTEM_TENANT, Event, JobEvent
+from penstock.kernel.job import Job
+from penstock.kernel.state import QueueState
+from penstock.ports.backend import Capabilities, VacuumReport
+from penstock.ports.store import Create, ObjectStore, Watchable
+from penstock.runtime.services import Services
+from penstock.wire.commit import Commit, decode_header, encode_commit
+
+_RETRY_SECONDS: Final = 0.05
+_RETRY_SECONDS_MAX: Final = 2.0
+
+
+class LogJournal:
+    def __init__(self, store: ObjectStore, services: Services, listener: Listener) -> None:
+        self.state = QueueState()
+        self.head = Head(0, 0.0, "")
+        self._listener = listener
+        self.clock = CommitClock(store, services)
+        self.tail = Tail()
+        self.checkpointer = Checkpointer(store, services)
+        self._store = store
+        self._writer = services.new_secret()
+        self._services = services
+        self._courtesy = Courtesy(store, KNOCK, self._writer, services.clock)
+        self._reader = LogReader(store, services)
+        self._watcher = Watcher(store, "log/", services)
+        self._side = SideObjects(store, services, self.clock)
+        self._confirmed_at = float("-inf")
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            backend=self._store.name,
+            push=isinstance(self._store, Watchable),
+            history=True,
+            versions=False,
+            order="strict",
+            pause="strict",
+            limits="strict",
+            atomic_batch=True,
+            events="ordered",
+            durability="strict",
+            multi_process=True,
+            offload=True,
+        )
+
+    async def open(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            calibration = tasks.create_task(self._calibrate_if_allowed())
+            await self._load()
+            await self.catch_up()
+            await calibration
+
+    async def close(self) -> None:
+        await self.checkpointer.stop()
+        await self._watcher.stop()
+
+    def commit_time(self) -> float:
+        return self.clock.commit_time(self.head.at)
+
+    def turn(self) -> contextlib.nullcontext[None]:
+        return contextlib.nullcontext()
+
+    async def catch_up(self) -> bool:
+        started_at, before = self.clock.elapsed(), self.head.commit
+        while True:
+            async for commit in self._reader.follow(self.head.commit + 1):
+                self._take_in(commit)
+            if await self._counts(self.head.commit + 1):
+                break
+            await self._load()
+        self._confirmed_at = started_at
+        return self.head.commit != before
+
+    async def append(self, events: Sequence[Event], at: float) -> bool:
+        try:
+            if self.clock.is_due:
+                await self.clock.calibrate(self.state.settings.clock_skew_seconds)
+            data, chain, commit_id = self._encode(events, at)
+            await self._courtesy.before_put()
+            is_ours = await self._occupy(self.head.commit + 1, data, commit_id)
+            if is_ours and not await self._counts(self.head.commit + 1):
+                is_ours = False
+        except BaseException:
+            self.state.rollback()
+            raise
+        if not is_ours:
+            self.state.rollback()
+            await self._courtesy.lost()
+            await self.catch_up()
+            return False
+        self._install(events, Head(self.head.commit + 1, at, chain), len(data))
+        await self._courtesy.won()
+        return True
+
+    def riders(self) -> list[AnyCommand]:
+        stored = self.checkpointer.newly_stored
+        if stored is None or stored.commit <= self.state.checkpoint_commit:
+            return []
+        return [NoteCheckpoint(SYSTEM_TENANT, stored.commit, stored.size_bytes)]
+
+    async def first_commit(self) -> int:
+        return await read_floor(self._store)
+
+    async def read(self, commit: int) -> Sequence[Event]:
+        return await self._reader.events(commit)
+
+    async def history(self, job: Job | None, tenant: str, id: str) -> list[JobEvent]:
+        return await self._reader.history(job, tenant, id, self.head.commit)
+
+    async def changed(self, timeout_seconds: float) -> None:
+        await self._watcher.changed(timeout_seconds)
+
+    async def keep(self, id: str, data: bytes) -> str:
+        return await self._side.keep(id, data)
+
+    async def fetch(self, key: str) -> bytes:
+        return await self._side.fetch(key)
+
+    async def vacuum(self, execute: Execute) -> VacuumReport:
+        vacuum = Vacuum(self._store, self._reader, self._services, self.clock)
+        return await vacuum.run(lambda: self.state, execute)
+
+    async def _calibrate_if_allowed(self) -> None:
+        """A reader may lack the right to write; should it write after all, it is told then."""
+        with contextlib.suppress(StoreDenied):
+            await self.clock.calibrate(self.state.settings.clock_skew_seconds)
+
+    def _encode(self, events: Sequence[Event], at: float) -> tuple[bytes, str, str]:
+        commit_id = self._services.new_secret()
+        data, chain = encode_commit(
+            events,
+            commit=self.head.commit + 1,
+            commit_id=commit_id,
+            writer=self._writer,
+            at=at,
+            previous=self.head.chain,
+        )
+        return data, chain, commit_id
+
+    async def _occupy(self, slot: int, data: bytes, commit_id: str) -> bool:
+        """Puts the frozen attempt until the slot is occupied. True: by us."""
+        key, backoff = log_key(slot), self._services.backoff(_RETRY_SECONDS, _RETRY_SECONDS_MAX)
+        was_unknown = False
+        while True:
+            started_at = self.clock.elapsed()
+            try:
+                await self._store.put(key, data, Create())
+            except PreconditionFailed:
+                return await self._is_own(slot, commit_id)
+            except PutUnknown:
+                was_unknown = True
+            except StoreError:
+                if not was_unknown:
+                    raise
+            else:
+                self._courtesy.measured(self.clock.elapsed() - started_at)
+                return True
+            await self._services.clock.sleep(backoff.next_seconds())
+
+    async def _is_own(self, slot: int, commit_id: str) -> bool:
+        """Whose commit is in an occupied slot?"""
+        key, backoff = log_key(slot), self._services.backoff(_RETRY_SECONDS, _RETRY_SECONDS_MAX)
+        while True:
+            try:
+                return decode_header(key, (await self._store.get(key)).data).commit_id == commit_id
+            except ObjectNotFound:
+                if await read_floor(self._store) > slot:
+                    # Occupied, then vacuumed: nobody can tell any more who had it.
+                    raise OutcomeUnknown("commit") from None
+            except Corrupt:
+                # Half an answer tells nothing; a slot that stays unreadable shows in catch_up.
+                await self._reader.events(slot)
+            except StoreError:
+                pass  # asked again below: until the slot was read the outcome is unknown
+            await self._services.clock.sleep(backoff.next_seconds())
+
+    async def _counts(self, slot: int) -> bool:
+        """Whether the slot, just found empty or just filled, is above everything vacuumed."""
+        return self._is_recent() or await read_floor(self._store) <= slot
+
+    def _is_recent(self) -> bool:
+        age = self.clock.elapsed() - self._confirmed_at
+        return age < self.state.settings.log_retention_seconds / 2
+
+    def _take_in(self, commit: Commit) -> None:
+        """Applies somebody's commit, if it continues the log."""
+        header = commit.header
+        key = log_key(self.head.commit + 1)
+        if header.commit != self.head.commit + 1:
+            raise Corrupt(key, f"it says that it is commit {header.commit}")
+        if header.previous != self.head.chain:
+            raise Corrupt(key, "it does not continue the commit before it")
+        if header.at < self.head.at:
+            raise Corrupt(key, "its time is before that of the commit before it")
+        self.state.fold(header.at, commit.events)
+        if header.writer != self._writer:
+            self._courtesy.saw_another()
+        self._close_commit(
+            commit.events, Head(header.commit, header.at, commit.chain), commit.size_bytes
+        )
+
+    def _install(self, events: Sequence[Event], head: Head, size_bytes: int) -> None:
+        """What was provisional stands."""
+        self.state.settle()
+        self.state.seal(head.at)
+        self._confirmed_at = self.clock.elapsed()
+        before = self.tail.weight(self.state)
+        self._close_commit(events, head, size_bytes)
+        if self.tail.has_crossed(before, self.state):
+            self.checkpointer.begin(self.state, self.head)
+
+    def _close_commit(self, events: Sequence[Event], head: Head, size_bytes: int) -> None:
+        self.head = head
+        self.tail.add(head.commit, size_bytes, self.state.checkpoint_commit)
+        self._reader.remember(head.commit, events)
+        self._listener(events)
+
+    async def _load(self) -> None:
+        loaded = await load(self._store, self._reader, self._services)
+        self.state, self.head, self.tail = loaded.state, loaded.head, loaded.tail
+        self._listener(None)

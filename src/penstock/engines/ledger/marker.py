@@ -1,0 +1,111 @@
+"""`penstock.json`: what makes a folder or bucket prefix a queue. Written once, read at every open.
+
+Before it is written the store is put to the test: of many concurrent creates of one key exactly
+one may win. Several S3-alikes have failed that, and a queue on them would lose jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from penstock.engines.ledger.names import MARKER, PROBES
+from penstock.errors import (
+    Corrupt,
+    InvalidURL,
+    NewerFormat,
+    ObjectNotFound,
+    PreconditionFailed,
+    PutUnknown,
+    StoreUnfit,
+)
+from penstock.ports.store import Create, ObjectStore
+from penstock.runtime.services import Services
+from penstock.wire.level import FORMAT_LEVEL
+
+LAYOUTS: Final = ("log", "single")
+"""The first is the default."""
+
+PROBE_WRITERS: Final = 8
+_TRIES_MAX: Final = 20
+
+
+class Marker(Struct, frozen=True):
+    format: int
+    layout: str
+    nonce: str
+
+
+async def read_marker(store: ObjectStore) -> Marker | None:
+    try:
+        stored = await store.get(MARKER)
+    except ObjectNotFound:
+        return None
+    try:
+        marker = msgspec.json.decode(stored.data, type=Marker)
+    except msgspec.MsgspecError as error:
+        raise Corrupt(MARKER, f"it is not a queue's marker ({error})") from error
+    if marker.format > FORMAT_LEVEL:
+        raise NewerFormat(MARKER, marker.format, FORMAT_LEVEL)
+    return marker
+
+
+async def ensure_marker(store: ObjectStore, layout: str | None, services: Services) -> str:
+    """The queue's layout; a queue that is not there yet is made, with the layout asked for."""
+    marker = await read_marker(store)
+    if marker is None:
+        await probe(store, services)
+        marker = await _create(store, layout or LAYOUTS[0], services)
+    if layout is not None and marker.layout != layout:
+        raise InvalidURL(
+            store.name, f"the queue there has layout {marker.layout!r}, not {layout!r}"
+        )
+    if marker.layout not in LAYOUTS:
+        raise Corrupt(MARKER, f"layout {marker.layout!r} is not known to this penstock")
+    return marker.layout
+
+
+async def probe(store: ObjectStore, services: Services) -> None:
+    """Refuses a store whose create-only puts do not exclude each other."""
+    key = PROBES + services.new_secret()
+    bodies = [services.new_secret().encode() for _ in range(PROBE_WRITERS)]
+    claims = await asyncio.gather(*(_try_create(store, key, body) for body in bodies))
+    try:
+        winner = (await store.get(key)).data
+    except ObjectNotFound:
+        raise StoreUnfit(store.name, "an object that was just put can't be read back") from None
+    finally:
+        await store.delete(key)
+    for body, claim in zip(bodies, claims, strict=True):
+        if claim == (body != winner):
+            raise StoreUnfit(store.name, "its create-only puts do not exclude each other")
+
+
+async def _create(store: ObjectStore, layout: str, services: Services) -> Marker:
+    marker = Marker(FORMAT_LEVEL, layout, services.new_secret())
+    backoff = services.backoff(0.05, 2.0)
+    for _ in range(_TRIES_MAX):
+        try:
+            await store.put(MARKER, msgspec.json.encode(marker), Create())
+            return marker
+        except (PreconditionFailed, PutUnknown):
+            # Somebody else's or our own, whichever is there counts.
+            found = await read_marker(store)
+            if found is not None:
+                return found
+            await services.clock.sleep(backoff.next_seconds())
+    raise PutUnknown(store.name, MARKER, f"no clear answer in {_TRIES_MAX} tries")
+
+
+async def _try_create(store: ObjectStore, key: str, body: bytes) -> bool | None:
+    """Whether this create was told that it won; None if it was told nothing."""
+    try:
+        await store.put(key, body, Create())
+        return True
+    except PreconditionFailed:
+        return False
+    except PutUnknown:
+        return None

@@ -1,0 +1,171 @@
+"""The journal of `memory://`: nothing is stored, everything else is the same.
+
+Several engines, in several threads, may share one; the lock makes each batch one step. The newest
+commits stay in a bounded ring, for those who follow events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import Final
+
+from penstock.engines.ledger.histories import history_of
+from penstock.engines.ledger.journal import Execute, Head, Listener
+from penstock.errors import Gap, ObjectNotFound
+from penstock.kernel.commands import AnyCommand
+from penstock.kernel.events import Event, JobEvent, position_of
+from penstock.kernel.job import Job
+from penstock.kernel.state import QueueState
+from penstock.ports.backend import Capabilities, VacuumReport
+from penstock.runtime.services import Services
+from penstock.runtime.tasks import Signal
+
+RING_EVENTS_MAX: Final = 100_000
+
+
+class SharedMemory:
+    """What all handles on one `memory://name` have in common."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self.state = QueueState()
+        self.head = Head(0, 0.0, "")
+        self.lock = threading.RLock()
+        self.data: dict[str, bytes] = {}
+        self.followers: set[Callable[[], None]] = set()
+        self.ring: OrderedDict[int, Sequence[Event]] = OrderedDict()
+        self._ring_events = 0
+
+    def add(self, events: Sequence[Event], at: float) -> None:
+        self.head = Head(self.head.commit + 1, at, "")
+        self.ring[self.head.commit] = events
+        self._ring_events += len(events)
+        while self._ring_events > RING_EVENTS_MAX and len(self.ring) > 1:
+            self._ring_events -= len(self.ring.popitem(last=False)[1])
+        for tell in list(self.followers):
+            tell()
+
+    @property
+    def first_commit(self) -> int:
+        return next(iter(self.ring), self.head.commit + 1)
+
+    def events(self, commit: int) -> Sequence[Event]:
+        try:
+            return self.ring[commit]
+        except KeyError:
+            raise Gap(position_of(commit, 0), self.first_commit) from None
+
+
+class MemoryJournal:
+    def __init__(self, shared: SharedMemory, services: Services, listener: Listener) -> None:
+        self._listener = listener
+        self._shared = shared
+        self._services = services
+        self._seen = shared.head.commit
+        self._signal = Signal()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def state(self) -> QueueState:
+        return self._shared.state
+
+    @property
+    def head(self) -> Head:
+        return self._shared.head
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            backend=f"memory://{self._shared.name}",
+            push=True,
+            history=True,
+            versions=False,
+            order="strict",
+            pause="strict",
+            limits="strict",
+            atomic_batch=True,
+            events="ordered",
+            durability="none",
+            multi_process=False,
+            offload=True,
+        )
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        with self._shared.lock:
+            yield
+
+    async def open(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._shared.followers.add(self._tell)
+
+    async def close(self) -> None:
+        self._shared.followers.discard(self._tell)
+
+    def commit_time(self) -> float:
+        return max(round(self._services.clock.now(), 6), self.head.at)
+
+    async def catch_up(self) -> bool:
+        with self._shared.lock:
+            missed = range(self._seen + 1, self.head.commit + 1)
+            self._seen = self.head.commit
+            try:
+                news = [self._shared.events(commit) for commit in missed]
+            except Gap:
+                self._listener(None)
+                return True
+        for events in news:
+            self._listener(events)
+        return bool(missed)
+
+    async def append(self, events: Sequence[Event], at: float) -> bool:
+        self.state.settle()
+        self.state.seal(at)
+        await self.catch_up()
+        self._shared.add(events, at)
+        self._seen = self.head.commit
+        self._listener(events)
+        return True
+
+    def riders(self) -> list[AnyCommand]:
+        return []
+
+    async def vacuum(self, execute: Execute) -> VacuumReport:
+        return VacuumReport(self._shared.first_commit)
+
+    async def first_commit(self) -> int:
+        return self._shared.first_commit
+
+    async def read(self, commit: int) -> Sequence[Event]:
+        with self._shared.lock:
+            return self._shared.events(commit)
+
+    async def history(self, job: Job | None, tenant: str, id: str) -> list[JobEvent]:
+        with self._shared.lock:
+            return history_of(chain.from_iterable(self._shared.ring.values()), tenant, id)
+
+    async def changed(self, timeout_seconds: float) -> None:
+        await self._signal.wait(timeout_seconds)
+
+    async def keep(self, id: str, data: bytes) -> str:
+        at = int(self._services.clock.now() * 1_000)
+        key = f"data/{id}/{at:012x}-{self._services.new_secret()}"
+        self._shared.data[key] = data
+        return key
+
+    async def fetch(self, key: str) -> bytes:
+        try:
+            return self._shared.data[key]
+        except KeyError:
+            raise ObjectNotFound(self.capabilities.backend, key) from None
+
+    def _tell(self) -> None:
+        """Called by whoever committed, from any thread."""
+        assert self._loop is not None
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._signal.set)

@@ -1,0 +1,1 @@
+"""Layout `single`: the whole queue in one readable object, replaced by compare-and-set."""

@@ -1,0 +1,70 @@
+"""Where finished jobs of layout `single` go: hourly folders of create-only objects.
+
+A job is archived only after its end was committed, and leaves `queue.json` by a later commit. If
+that commit is lost the job is archived again, so readers keep, of several records of one life,
+the one with the highest ending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from penstock.engines.ledger.names import ARCHIVE
+from penstock.errors import Corrupt, ObjectNotFound
+from penstock.kernel.events import JobEvent, commit_of
+from penstock.kernel.job import Job
+from penstock.ports.store import ObjectStore, Overwrite
+
+
+class ArchivedJob(Struct, frozen=True):
+    tenant: str
+    id: str
+    life: int
+    ending_commit: int
+    job: Job
+    events: list[JobEvent]
+
+
+_encoder: Final = msgspec.json.Encoder()
+_decoder: Final = msgspec.json.Decoder(ArchivedJob)
+
+
+class Archive:
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    async def write(
+        self, leaving: Sequence[tuple[Job, list[JobEvent]]], commit_id: str, at: float
+    ) -> None:
+        records = [
+            ArchivedJob(job.tenant, job.id, job.life, commit_of(job.trail[-1]), job, events)
+            for job, events in leaving
+        ]
+        hour = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H")
+        # The commit id makes the name ours alone: writing it twice is writing the same.
+        key = f"{ARCHIVE}{hour}/{commit_id}.jsonl"
+        await self._store.put(key, _encoder.encode_lines(records), Overwrite())
+
+    async def read(self) -> list[ArchivedJob]:
+        """Every archived life once, by the position at which it began."""
+        newest: dict[tuple[str, str, int], ArchivedJob] = {}
+        async for entry in self._store.list(ARCHIVE):
+            for record in await self._records(entry.key):
+                identity = (record.tenant, record.id, record.life)
+                known = newest.get(identity)
+                if known is None or record.ending_commit > known.ending_commit:
+                    newest[identity] = record
+        return sorted(newest.values(), key=lambda record: record.life)
+
+    async def _records(self, key: str) -> list[ArchivedJob]:
+        try:
+            return _decoder.decode_lines((await self._store.get(key)).data)
+        except ObjectNotFound:
+            return []
+        except msgspec.MsgspecError as error:
+            raise Corrupt(key, f"it can't be read ({error})") from error

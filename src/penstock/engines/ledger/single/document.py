@@ -1,0 +1,67 @@
+"""`queue.json`: the whole queue as one readable object.
+
+Each live job stands there with its events, so that nothing else has to be read to tell its story;
+beside them a window of the newest events and of the newest commit ids. By those ids a
+writer recognises its own commit even after others have replaced it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from penstock.engines.ledger.names import QUEUE
+from penstock.errors import Corrupt
+from penstock.kernel.events import Event, JobEvent
+from penstock.kernel.job import Job
+from penstock.wire.level import FORMAT_LEVEL, require_known
+from penstock.wire.snapshot import Overview
+
+COMMIT_IDS_MAX: Final = 256
+WINDOW_EVENTS_MAX: Final = 1_000
+
+
+class JobRecord(Struct, frozen=True):
+    job: Job
+    events: list[JobEvent]
+
+
+class Document(Struct, frozen=True, kw_only=True):
+    format: int = FORMAT_LEVEL
+    commit: int
+    commit_id: str
+    writer: str
+    at: float
+    overview: Overview
+    commit_ids: list[str]
+    """The newest commits, this one last."""
+    jobs: list[JobRecord]
+    events: list[Event]
+
+    def contains(self, commit: int, commit_id: str) -> bool | None:
+        """Whether a commit is part of this state; None if it is too long ago to tell."""
+        if commit_id in self.commit_ids:
+            return True
+        return False if commit > self.commit - COMMIT_IDS_MAX else None
+
+
+class _Level(Struct):
+    format: int
+
+
+_encoder: Final = msgspec.json.Encoder()
+_decoder: Final = msgspec.json.Decoder(Document)
+
+
+def encode_document(document: Document) -> bytes:
+    return msgspec.json.format(_encoder.encode(document), indent=2) + b"\n"
+
+
+def decode_document(data: bytes) -> Document:
+    try:
+        require_known(QUEUE, msgspec.json.decode(data, type=_Level).format)
+        return _decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise Corrupt(QUEUE, f"it can't be read ({error})") from error

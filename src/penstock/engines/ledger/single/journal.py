@@ -1,0 +1,299 @@
+"""The journal of layout `single`: a commit replaces the whole queue, by compare-and-set.
+
+The same three outcomes as in layout `log`, with the version in the place of the slot:
+
+done      It stands.
+refused   Somebody replaced the version that we built on, perhaps ourselves (an answer was lost),
+          and others may have built on that. So the object is read: if our commit id is among its
+          newest, it stands; if ours may have left that window, nobody can tell; else it is lost
+          and the batch is decided again.
+unknown   The same bytes against the same version, until that version is gone.
+
+Finished jobs whose time is up are written to the archive first, and left out of the next version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from penstock.engines.ledger.calibration import CommitClock
+from penstock.engines.ledger.courtesy import Courtesy
+from penstock.engines.ledger.histories import history_of
+from penstock.engines.ledger.journal import Execute, Head, Listener
+from penstock.engines.ledger.names import KNOCK, QUEUE
+from penstock.engines.ledger.side import SideObjects
+from penstock.engines.ledger.single.archive import Archive
+from penstock.engines.ledger.single.document import (
+    COMMIT_IDS_MAX,
+    WINDOW_EVENTS_MAX,
+    Document,
+    JobRecord,
+    decode_document,
+    encode_document,
+)
+from penstock.engines.ledger.watching import Watcher
+from penstock.errors import (
+    Corrupt,
+    ObjectNotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    PutUnknown,
+    StoreDenied,
+    StoreError,
+)
+from penstock.kernel.commands import AnyCommand
+from penstock.kernel.events import Event, JobEvent, commit_of
+from penstock.kernel.job import Job
+from penstock.kernel.state import QueueState
+from penstock.ports.backend import Capabilities, VacuumReport
+from penstock.ports.store import Create, ObjectStore, PutMode, Replace, Watchable, Written
+from penstock.runtime.services import Services
+from penstock.wire.snapshot import all_jobs, canonical, overview, restore
+
+_RETRY_SECONDS: Final = 0.05
+_RETRY_SECONDS_MAX: Final = 2.0
+
+
+class Refused(Struct, frozen=True):
+    """Another version is stored than the one that was to be replaced."""
+
+    document: Document
+    version: str
+
+
+class SingleJournal:
+    def __init__(self, store: ObjectStore, services: Services, listener: Listener) -> None:
+        self.state = QueueState()
+        self.head = Head(0, 0.0, "")
+        self._listener = listener
+        self._store = store
+        self._writer = services.new_secret()
+        self._services = services
+        self._clock = CommitClock(store, services)
+        self._archive = Archive(store)
+        self._courtesy = Courtesy(store, KNOCK, self._writer, services.clock)
+        self._watcher = Watcher(store, QUEUE, services)
+        self._side = SideObjects(store, services, self._clock)
+        self._version: str | None = None
+        self._commit_ids: list[str] = []
+        self._window: deque[Event] = deque(maxlen=WINDOW_EVENTS_MAX)
+        self._stories: dict[tuple[str, str], list[JobEvent]] = {}
+        """The events of each job in the state."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            backend=self._store.name,
+            push=isinstance(self._store, Watchable),
+            history=True,
+            versions=False,
+            order="strict",
+            pause="strict",
+            limits="strict",
+            atomic_batch=True,
+            events="ordered",
+            durability="strict",
+            multi_process=True,
+            offload=True,
+        )
+
+    async def open(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._calibrate_if_allowed())
+            await self.catch_up()
+
+    async def close(self) -> None:
+        await self._watcher.stop()
+
+    def commit_time(self) -> float:
+        return self._clock.commit_time(self.head.at)
+
+    def turn(self) -> contextlib.nullcontext[None]:
+        return contextlib.nullcontext()
+
+    async def catch_up(self) -> bool:
+        try:
+            stored = await self._store.get(QUEUE)
+        except ObjectNotFound:
+            if self._version is not None:
+                raise Corrupt(QUEUE, "it was there before and is gone") from None
+            return False
+        if stored.version == self._version:
+            return False
+        self._take_in(decode_document(stored.data), stored.version)
+        return True
+
+    async def append(self, events: Sequence[Event], at: float) -> bool:
+        try:
+            if self._clock.is_due:
+                await self._clock.calibrate(self.state.settings.clock_skew_seconds)
+            commit, commit_id = self.head.commit + 1, self._services.new_secret()
+            stories, left = self._stories_after(events), self.state.seal(at, ended_before=commit)
+            leaving = [(job, stories.pop((job.tenant, job.id))) for job in left]
+            if leaving:
+                await self._archive.write(leaving, commit_id, at)
+            document = self._document(events, stories, commit, commit_id, at)
+            await self._courtesy.before_put()
+            outcome = await self._replace(encode_document(document))
+        except BaseException:
+            self.state.rollback()
+            raise
+        if isinstance(outcome, Refused):
+            self.state.rollback()
+            return await self._is_in(outcome, commit, commit_id)
+        self.state.settle()
+        self._version, self._stories = outcome.version, stories
+        self._adopt(document)
+        self._listener(events)
+        await self._courtesy.won()
+        return True
+
+    def riders(self) -> list[AnyCommand]:
+        return []
+
+    async def vacuum(self, execute: Execute) -> VacuumReport:
+        return VacuumReport(await self.first_commit())
+
+    async def first_commit(self) -> int:
+        return 1
+
+    async def read(self, commit: int) -> Sequence[Event]:
+        oldest = commit_of(self._window[0].position) if self._window else 0
+        # The oldest commit in the window may have lost its first events.
+        if commit > oldest or self.head.commit == 0 or len(self._window) < WINDOW_EVENTS_MAX:
+            events: Iterable[Event] = self._window
+        else:
+            events = await self._all_events()
+        return [event for event in events if commit_of(event.position) == commit]
+
+    async def history(self, job: Job | None, tenant: str, id: str) -> list[JobEvent]:
+        story = self._stories.get((tenant, id))
+        if story is None:
+            archived = [record for record in await self._archive.read() if record.id == id]
+            story = [event for record in archived for event in record.events]
+        return history_of(story, tenant, id)
+
+    async def changed(self, timeout_seconds: float) -> None:
+        await self._watcher.changed(timeout_seconds)
+
+    async def keep(self, id: str, data: bytes) -> str:
+        return await self._side.keep(id, data)
+
+    async def fetch(self, key: str) -> bytes:
+        return await self._side.fetch(key)
+
+    async def _calibrate_if_allowed(self) -> None:
+        with contextlib.suppress(StoreDenied):
+            await self._clock.calibrate(self.state.settings.clock_skew_seconds)
+
+    def _stories_after(self, events: Sequence[Event]) -> dict[tuple[str, str], list[JobEvent]]:
+        stories = dict(self._stories)
+        for event in events:
+            if isinstance(event, JobEvent):
+                identity = (event.tenant, event.id)
+                begins = event.life == event.position
+                stories[identity] = [*([] if begins else stories[identity]), event]
+        return stories
+
+    def _document(
+        self,
+        events: Sequence[Event],
+        stories: dict[tuple[str, str], list[JobEvent]],
+        commit: int,
+        commit_id: str,
+        at: float,
+    ) -> Document:
+        window = [*self._window, *events][-WINDOW_EVENTS_MAX:]
+        return Document(
+            commit=commit,
+            commit_id=commit_id,
+            writer=self._writer,
+            at=at,
+            overview=overview(self.state),
+            commit_ids=[*self._commit_ids, commit_id][-COMMIT_IDS_MAX:],
+            jobs=[
+                JobRecord(job, stories[job.tenant, job.id])
+                for job in canonical(all_jobs(self.state))
+            ],
+            events=window,
+        )
+
+    async def _replace(self, data: bytes) -> Written | Refused:
+        """Puts the frozen attempt until the version that it replaces is gone."""
+        backoff = self._services.backoff(_RETRY_SECONDS, _RETRY_SECONDS_MAX)
+        mode: PutMode = Create() if self._version is None else Replace(self._version)
+        was_unknown = False
+        while True:
+            started_at = self._clock.elapsed()
+            try:
+                written = await self._store.put(QUEUE, data, mode)
+            except PreconditionFailed:
+                return await self._read_until_clear()
+            except PutUnknown:
+                was_unknown = True
+            except StoreError:
+                if not was_unknown:
+                    raise
+            else:
+                self._courtesy.measured(self._clock.elapsed() - started_at)
+                return written
+            await self._services.clock.sleep(backoff.next_seconds())
+
+    async def _read_until_clear(self) -> Refused:
+        """What is stored in place of a refused commit: until it was read the outcome is unknown."""
+        backoff = self._services.backoff(_RETRY_SECONDS, _RETRY_SECONDS_MAX)
+        while True:
+            try:
+                stored = await self._store.get(QUEUE)
+                return Refused(decode_document(stored.data), stored.version)
+            except (Corrupt, StoreError):
+                await self._services.clock.sleep(backoff.next_seconds())
+
+    async def _is_in(self, refused: Refused, commit: int, commit_id: str) -> bool:
+        """Takes in what is stored, and tells whether a refused commit is a part of it after all."""
+        self._take_in(refused.document, refused.version)
+        is_ours = refused.document.contains(commit, commit_id)
+        if is_ours is None:
+            raise OutcomeUnknown("commit")
+        if not is_ours:
+            await self._courtesy.lost()
+        return is_ours
+
+    def _take_in(self, document: Document, version: str) -> None:
+        seen = self.head.commit
+        self.state = restore(
+            document.overview, [record.job for record in document.jobs], document.at
+        )
+        self._stories = {
+            (record.job.tenant, record.job.id): record.events for record in document.jobs
+        }
+        self._version = version
+        self._adopt(document)
+        if document.writer != self._writer:
+            self._courtesy.saw_another()
+        reaches_back = len(document.events) < WINDOW_EVENTS_MAX or (
+            commit_of(document.events[0].position) <= seen
+        )
+        news = [event for event in document.events if commit_of(event.position) > seen]
+        self._listener(news if reaches_back else None)
+
+    def _adopt(self, document: Document) -> None:
+        self.head = Head(document.commit, document.at, document.commit_id)
+        self._commit_ids = document.commit_ids
+        self._window = deque(document.events, maxlen=WINDOW_EVENTS_MAX)
+
+    async def _all_events(self) -> list[Event]:
+        """Archive, window, then live jobs: each event once, in order."""
+        by_position: dict[int, Event] = {}
+        for record in await self._archive.read():
+            by_position.update((event.position, event) for event in record.events)
+        by_position.update((event.position, event) for event in self._window)
+        for story in self._stories.values():
+            by_position.update((event.position, event) for event in story)
+        return [by_position[position] for position in sorted(by_position)]

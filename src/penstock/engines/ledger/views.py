@@ -1,0 +1,114 @@
+"""Looking at the state: lists, counts, and whether waiting is over. Nothing here changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from copy import copy
+from math import inf
+
+from penstock.errors import Gap
+from penstock.kernel.events import Completed, Enqueued, Event, commit_of
+from penstock.kernel.job import ABSENT, Job, State
+from penstock.kernel.state import QueueState
+from penstock.kernel.tenancy import Tenancy
+from penstock.ports.backend import Filter, QueueStats, Stats
+
+
+def listing(state: QueueState, tenant: str, filter: Filter, at: float) -> list[Job]:
+    tenancy = state.tenants.get(tenant)
+    if tenancy is None:
+        return []
+    jobs = [job for job in tenancy.jobs.values() if filter.matches(job)]
+    jobs = [job for job in jobs if state.find(tenant, job.id, at) is not None]
+    return sorted(jobs, key=lambda job: job.life)
+
+
+def stats(state: QueueState, tenant: str, commit: int, at: float) -> Stats:
+    tenancy = state.tenants.get(tenant)
+    if tenancy is None:
+        return Stats({}, [], 0, commit, at)
+    scheduled = _scheduled_by_queue(state, tenancy)
+    names = sorted({*tenancy.counts, *tenancy.paused})
+    queues = [_queue_stats(tenancy, name, scheduled.get(name, 0)) for name in names]
+    totals = {one: sum(queue.totals.get(one, 0) for queue in queues) for one in State}
+    return Stats(_without_zeros(totals), queues, len(tenancy.jobs), commit, at)
+
+
+def may_be_ready(
+    state: QueueState,
+    tenant: str,
+    queues: Sequence[str] | None,
+    types: Sequence[str] | None,
+    at: float,
+) -> bool:
+    """Whether a claim at this time may find something."""
+    if next_due_seconds(state, at) <= 0:
+        return True
+    tenancy = state.tenants.get(tenant)
+    if tenancy is None:
+        return False
+    return any(True for lane in tenancy.open_lanes(queues, types))
+
+
+def next_due_seconds(state: QueueState, at: float) -> float:
+    """How long until a scheduled job comes due or a lease dies; infinite if there is neither."""
+    scheduled, lease = state.scheduled.first(), state.leases.first()
+    due_at = scheduled[0] if scheduled is not None else inf
+    if lease is not None:
+        due_at = min(due_at, lease[0] + state.settings.clock_skew_seconds)
+    return due_at - at
+
+
+async def read_back(job: Job, read: Callable[[int], Awaitable[Sequence[Event]]]) -> Job:
+    """A completed job with the payload and result that were let go, where the log still has them."""
+    whole = copy(job)
+    if job.payload is ABSENT and job.payload_key is None:
+        event = await _event_at(job.life, read)
+        if isinstance(event, Enqueued):
+            whole.payload = event.payload
+    if job.result is ABSENT and job.result_key is None:
+        for position in reversed(job.trail):
+            event = await _event_at(position, read)
+            if isinstance(event, Completed):
+                whole.result = event.result
+                break
+    return whole
+
+
+async def _event_at(
+    position: int, read: Callable[[int], Awaitable[Sequence[Event]]]
+) -> Event | None:
+    try:
+        events = await read(commit_of(position))
+    except Gap:
+        return None
+    return next((event for event in events if event.position == position), None)
+
+
+def _scheduled_by_queue(state: QueueState, tenancy: Tenancy) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for entry in state.scheduled.unordered():
+        job: Job = entry[-1]
+        if job.tenant == tenancy.name:
+            counts[job.queue] = counts.get(job.queue, 0) + 1
+    return counts
+
+
+def _queue_stats(tenancy: Tenancy, queue: str, scheduled: int) -> QueueStats:
+    counts = tenancy.queue_counts(queue)
+    waiting = (
+        entry[1] for lane in tenancy.lanes.get(queue, {}).values() for entry in lane.unordered()
+    )
+    return QueueStats(
+        queue=queue,
+        totals=_without_zeros(counts.now),
+        pending=counts.live(State.PENDING),
+        scheduled=scheduled,
+        running=counts.live(State.RUNNING),
+        paused=queue in tenancy.paused,
+        oldest_ready_at=min(waiting, default=None),
+    )
+
+
+def _without_zeros(totals: dict[State, int]) -> dict[State, int]:
+    return {state: count for state, count in totals.items() if count}

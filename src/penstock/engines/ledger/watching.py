@@ -1,0 +1,35 @@
+"""Waiting for others' commits: by the store's word where it gives one, else until the time is up."""
+
+from __future__ import annotations
+
+from penstock.ports.store import ObjectStore, Watchable
+from penstock.runtime.services import Services
+from penstock.runtime.tasks import Signal, TaskSet
+
+
+class Watcher:
+    """Starts watching at the first wait, so that a client that never waits watches nothing."""
+
+    def __init__(self, store: ObjectStore, prefix: str, services: Services) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._services = services
+        self._signal = Signal()
+        self._tasks = TaskSet("watching")
+        self._is_watching = False
+
+    async def changed(self, timeout_seconds: float) -> None:
+        if isinstance(self._store, Watchable):
+            if not self._is_watching:
+                self._is_watching = True
+                self._tasks.start(self._prefix, self._watch(self._store))
+            await self._signal.wait(timeout_seconds)
+        else:
+            await self._services.clock.sleep(timeout_seconds)
+
+    async def stop(self) -> None:
+        await self._tasks.stop()
+
+    async def _watch(self, store: Watchable) -> None:
+        async for _ in store.watch(self._prefix):
+            self._signal.set()

@@ -1,0 +1,269 @@
+"""Every error that penstock raises, as one tree.
+
+    PenstockError
+    ├── InvalidInput (ValueError)      the call itself is wrong; nothing was sent
+    │   ├── InvalidURL                 a queue's address that can't be understood
+    │   ├── InvalidJob                 a name, id, delay or option out of range
+    │   ├── PayloadInvalid             the codec can't encode the value
+    │   └── PayloadTooLarge            says its size and the limit
+    ├── MissingExtra (ImportError)     an optional dependency is not installed
+    ├── Unsupported                    this backend can't do that, by its capabilities
+    ├── JobProblem                     about one job
+    │   ├── JobNotFound                no such job for this tenant
+    │   ├── LeaseLost                  the lease ran out or was taken over
+    │   ├── JobCancelled               somebody cancelled it
+    │   ├── JobFailed                  what `call` raises for a failed job
+    │   ├── CallTimeout (TimeoutError) `call` waited long enough; the job goes on
+    │   ├── KeyHeld                    another live job holds the key
+    │   └── WrongState                 e.g. replaying a job that has not failed
+    ├── OutcomeUnknown                 it may or may not have happened; retrying is safe
+    ├── QueueClosed                    the handle was closed
+    ├── Gap                            a reader asked for events that were vacuumed
+    ├── ClockSkew                      this machine's clock is too far from the store's
+    ├── StoreError                     the object store said no
+    │   ├── ObjectNotFound             nothing is stored under that key
+    │   ├── PreconditionFailed         a conditional put was refused
+    │   ├── PutUnknown                 a put was sent, its fate is not known
+    │   ├── StoreUnavailable           reads fail for now: network, throttling, 5xx
+    │   ├── StoreDenied                credentials are missing, wrong or expired
+    │   ├── StoreMissing               the bucket or container does not exist
+    │   ├── StoreFull                  no space left
+    │   └── StoreUnfit                 its conditional writes do not work
+    └── FormatError                    stored bytes can't be used
+        ├── Corrupt                    truncated, altered or not ours
+        └── NewerFormat                written by a later version of penstock
+
+Each error carries its facts as attributes and says in its message what to do next.
+"""
+
+from __future__ import annotations
+
+
+class PenstockError(Exception):
+    """The root: `except PenstockError` catches everything that penstock raises on purpose."""
+
+
+class InvalidInput(PenstockError, ValueError):
+    """The arguments of a call can't be right; nothing was sent to the store."""
+
+
+class InvalidURL(InvalidInput):
+    def __init__(self, url: str, problem: str) -> None:
+        super().__init__(f"{url!r} is not a queue's address: {problem}")
+        self.url = url
+        self.problem = problem
+
+
+class InvalidJob(InvalidInput):
+    def __init__(self, field: str, value: object, rule: str) -> None:
+        super().__init__(f"{field}={_short(value)} can't be used: {rule}")
+        self.field = field
+        self.value = value
+        self.rule = rule
+
+
+class PayloadInvalid(InvalidInput):
+    def __init__(self, codec: str, problem: str) -> None:
+        super().__init__(
+            f"the {codec!r} codec can't encode this value: {problem}. "
+            "Pass plain JSON types or bytes, or name another codec"
+        )
+        self.codec = codec
+        self.problem = problem
+
+
+class PayloadTooLarge(InvalidInput):
+    def __init__(self, what: str, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(
+            f"the {what} is {size_bytes:,} bytes, over the limit of {limit_bytes:,}; "
+            "open the queue with offload=on to keep large ones beside it, or pass a reference"
+        )
+        self.what = what
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+
+
+class MissingExtra(PenstockError, ImportError):
+    def __init__(self, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs an extra: pip install 'penstock[{extra}]'")
+        self.extra = extra
+
+
+class Unsupported(PenstockError):
+    def __init__(self, operation: str, backend: str) -> None:
+        super().__init__(f"{backend} does not support {operation}; see its capabilities")
+        self.operation = operation
+        self.backend = backend
+
+
+class JobProblem(PenstockError):
+    """Something about one job; `id` says which."""
+
+    def __init__(self, id: str, message: str) -> None:
+        super().__init__(message)
+        self.id = id
+
+
+class JobNotFound(JobProblem):
+    def __init__(self, id: str) -> None:
+        super().__init__(id, f"no job {id!r} for this tenant; it may have left after its retention")
+
+
+class LeaseLost(JobProblem):
+    def __init__(self, id: str) -> None:
+        super().__init__(
+            id,
+            f"the lease on job {id!r} is no longer held: it expired, was released or was "
+            "taken over. Stop working on it; whoever holds it now will finish it",
+        )
+
+
+class JobCancelled(JobProblem):
+    def __init__(self, id: str) -> None:
+        super().__init__(id, f"job {id!r} was cancelled")
+
+
+class JobFailed(JobProblem):
+    def __init__(self, id: str, kind: str, error: str) -> None:
+        super().__init__(id, f"job {id!r} failed ({kind}): {error}")
+        self.kind = kind
+        self.error = error
+
+
+class CallTimeout(JobProblem, TimeoutError):
+    def __init__(self, id: str, timeout_seconds: float) -> None:
+        super().__init__(
+            id, f"job {id!r} had not ended after {timeout_seconds:g} s; it goes on without you"
+        )
+        self.timeout_seconds = timeout_seconds
+
+
+class KeyHeld(JobProblem):
+    def __init__(self, id: str, key: str, holder: str) -> None:
+        super().__init__(id, f"job {id!r} can't be replayed: its key {key!r} is held by {holder!r}")
+        self.key = key
+        self.holder = holder
+
+
+class WrongState(JobProblem):
+    def __init__(self, id: str, state: str, operation: str) -> None:
+        super().__init__(id, f"can't {operation} job {id!r}: it is {state}")
+        self.state = state
+        self.operation = operation
+
+
+class OutcomeUnknown(PenstockError):
+    def __init__(self, operation: str, ids: tuple[str, ...] = ()) -> None:
+        which = f" with id {', '.join(map(repr, ids[:3]))}" if ids else ""
+        super().__init__(
+            f"{operation}: the store did not answer in time, so it may or may not have "
+            f"happened. Retrying it{which} is safe"
+        )
+        self.operation = operation
+        self.ids = ids
+
+
+class QueueClosed(PenstockError):
+    def __init__(self) -> None:
+        super().__init__("this queue was closed; open it again")
+
+
+class Gap(PenstockError):
+    def __init__(self, position: int, floor: int) -> None:
+        super().__init__(
+            f"events after position {position} were vacuumed up to commit {floor}; "
+            "start from 'beginning' and rebuild what you derived from them"
+        )
+        self.position = position
+        self.floor = floor
+
+
+class ClockSkew(PenstockError):
+    def __init__(self, skew_seconds: float, limit_seconds: float) -> None:
+        super().__init__(
+            f"this machine's clock is {skew_seconds:+.1f} s from the store's, beyond "
+            f"clock_skew_seconds={limit_seconds:g}; set the clock (NTP) and open again"
+        )
+        self.skew_seconds = skew_seconds
+        self.limit_seconds = limit_seconds
+
+
+class StoreError(PenstockError):
+    """The object store said no; `key` is what was asked for, `store` who was asked."""
+
+    def __init__(self, store: str, key: str, message: str) -> None:
+        super().__init__(f"{store}: {message}" + (f" (object {key!r})" if key else ""))
+        self.store = store
+        self.key = key
+
+
+class ObjectNotFound(StoreError):
+    def __init__(self, store: str, key: str) -> None:
+        super().__init__(store, key, "no such object")
+
+
+class PreconditionFailed(StoreError):
+    def __init__(self, store: str, key: str) -> None:
+        super().__init__(store, key, "the object's condition was not met")
+
+
+class PutUnknown(StoreError):
+    def __init__(self, store: str, key: str, cause: str) -> None:
+        super().__init__(store, key, f"a put may or may not have been applied: {cause}")
+
+
+class StoreUnavailable(StoreError):
+    def __init__(self, store: str, key: str, cause: str) -> None:
+        super().__init__(store, key, f"unavailable for now: {cause}")
+
+
+class StoreDenied(StoreError):
+    def __init__(self, store: str, key: str, cause: str) -> None:
+        super().__init__(store, key, f"access denied, check the credentials: {cause}")
+
+
+class StoreMissing(StoreError):
+    def __init__(self, store: str, cause: str) -> None:
+        super().__init__(store, "", f"the bucket or container does not exist, create it: {cause}")
+
+
+class StoreFull(StoreError):
+    def __init__(self, store: str, key: str) -> None:
+        super().__init__(store, key, "no space left; free some and retry, nothing was lost")
+
+
+class StoreUnfit(StoreError):
+    def __init__(self, store: str, problem: str) -> None:
+        super().__init__(
+            store, "", f"{problem}, so a queue on it would lose jobs; use a store that honours it"
+        )
+        self.problem = problem
+
+
+class FormatError(PenstockError):
+    """Stored bytes that can't be used; `key` says which object."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(f"{key}: {message}")
+        self.key = key
+
+
+class Corrupt(FormatError):
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(key, f"{problem}; nothing was changed. Restore the object or run doctor")
+        self.problem = problem
+
+
+class NewerFormat(FormatError):
+    def __init__(self, key: str, level: int, known: int) -> None:
+        super().__init__(
+            key,
+            f"written at format level {level}, this penstock knows {known}; upgrade penstock",
+        )
+        self.level = level
+        self.known = known
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "…"

@@ -1,0 +1,213 @@
+"""What can be asked of a queue, as values.
+
+Every command names its tenant and carries a list, since batches are the natural size; the answer
+of a list is a list, one outcome per item, and an item that can't be done answers with its error.
+`Command[Answer]` ties the two together for the type checker.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from msgspec import Raw, Struct
+
+from penstock.errors import PenstockError
+from penstock.kernel.job import (
+    ABSENT,
+    DEFAULT_ATTEMPTS,
+    DEFAULT_CODEC,
+    DEFAULT_PRIORITY,
+    DEFAULT_QUEUE,
+    DEFAULT_TIMEOUT_SECONDS,
+    Encoded,
+    Job,
+    Lease,
+    State,
+)
+from penstock.kernel.retry import DEFAULT_RETRY, RetryPolicy
+from penstock.kernel.settings import Settings
+
+Answer = TypeVar("Answer", covariant=True)
+Value = TypeVar("Value")
+Outcome: TypeAlias = Value | PenstockError
+
+
+class Command(Struct, Generic[Answer], frozen=True, gc=False, tag_field="command"):
+    tenant: str
+
+
+class Submission(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A job as it is handed in: named, encoded and validated, but not yet accepted."""
+
+    id: str
+    type: str
+    payload: Raw = ABSENT
+    codec: str = DEFAULT_CODEC
+    payload_key: str | None = None
+    queue: str = DEFAULT_QUEUE
+    priority: int = DEFAULT_PRIORITY
+    delay_seconds: float = 0.0
+    run_at: float | None = None
+    max_attempts: int = DEFAULT_ATTEMPTS
+    retry: RetryPolicy = DEFAULT_RETRY
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    key: str | None = None
+    unique_seconds: float = 0.0
+    meta: dict[str, Any] | None = None
+    trace: str | None = None
+
+
+class Receipt(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What became of an enqueue."""
+
+    id: str
+    status: Literal["queued", "duplicate", "completed"]
+    state: State | None
+    """The state of the job that the id or key stands for; None if only its key is still held."""
+    result: Encoded | None = None
+    """Of a completed job, if it is still at hand."""
+    result_codec: str = DEFAULT_CODEC
+    result_key: str | None = None
+
+
+class Enqueue(Command[list[Outcome[Receipt]]], frozen=True, gc=False, tag="enqueue"):
+    jobs: list[Submission]
+
+
+class Claim(Command[list[Job]], frozen=True, gc=False, tag="claim"):
+    operation: str
+    """128 random bits: the same ones again give the same leases; they are the leases' secret."""
+    count: int
+    lease_seconds: float
+    queues: tuple[str, ...] | None = None
+    types: tuple[str, ...] | None = None
+    worker: str | None = None
+
+
+class Beat(Struct, frozen=True, gc=False, omit_defaults=True):
+    id: str
+    lease: Lease
+    lease_seconds: float
+    progress: float | None = None
+
+
+class Heartbeat(Command[list[Outcome[float]]], frozen=True, gc=False, tag="heartbeat"):
+    """Answers the new `lease_until` of each."""
+
+    items: list[Beat]
+
+
+class Success(Struct, frozen=True, gc=False, omit_defaults=True):
+    id: str
+    lease: Lease
+    result: Raw = ABSENT
+    result_codec: str = DEFAULT_CODEC
+    result_key: str | None = None
+
+
+class Ack(Command[list[Outcome[None]]], frozen=True, gc=False, tag="ack"):
+    items: list[Success]
+
+
+class Failure(Struct, frozen=True, gc=False, omit_defaults=True):
+    id: str
+    lease: Lease
+    error: str
+    kind: str = "error"
+    retry: bool = True
+    delay_seconds: float | None = None
+    """When given, it replaces the policy's backoff."""
+
+
+class Nack(Command[list[Outcome[State]]], frozen=True, gc=False, tag="nack"):
+    """Answers the state that each job went to: pending again, or failed."""
+
+    items: list[Failure]
+
+
+class Return(Struct, frozen=True, gc=False, omit_defaults=True):
+    id: str
+    lease: Lease
+    snooze_until: float | None = None
+
+
+class Release(Command[list[Outcome[None]]], frozen=True, gc=False, tag="release"):
+    """Gives leases back without counting a failure; a snoozed job comes back later."""
+
+    items: list[Return]
+
+
+class Cancel(Command[list[str]], frozen=True, gc=False, tag="cancel"):
+    """Answers `cancelled`, `not_found` or the terminal state that was met."""
+
+    ids: list[str]
+
+
+class Replay(Command[list[Outcome[State]]], frozen=True, gc=False, tag="replay"):
+    ids: list[str]
+
+
+class Archive(Command[list[Outcome[None]]], frozen=True, gc=False, tag="archive"):
+    ids: list[str]
+
+
+class Unarchive(Command[list[Outcome[None]]], frozen=True, gc=False, tag="unarchive"):
+    ids: list[str]
+
+
+class Pause(Command[None], frozen=True, gc=False, tag="pause"):
+    queue: str
+
+
+class Resume(Command[None], frozen=True, gc=False, tag="resume"):
+    queue: str
+
+
+class Expire(Command[int], frozen=True, gc=False, tag="expire"):
+    """The explicit sweep; answers how many leases it found dead."""
+
+
+class Configure(Command[Settings], frozen=True, gc=False, tag="configure"):
+    """Changes the named settings and answers all of them."""
+
+    changes: dict[str, float]
+
+
+class NoteCheckpoint(Command[None], frozen=True, gc=False, tag="note_checkpoint"):
+    commit: int
+    size_bytes: int
+
+
+class Sweep(Command[None], frozen=True, gc=False, tag="sweep"):
+    before: float
+
+
+class MoveConsumer(Command[None], frozen=True, gc=False, tag="move_consumer"):
+    consumer: str
+    reached: int
+
+
+class DropConsumer(Command[None], frozen=True, gc=False, tag="drop_consumer"):
+    consumer: str
+
+
+AnyCommand: TypeAlias = (
+    Enqueue
+    | Claim
+    | Heartbeat
+    | Ack
+    | Nack
+    | Release
+    | Cancel
+    | Replay
+    | Archive
+    | Unarchive
+    | Pause
+    | Resume
+    | Expire
+    | Configure
+    | NoteCheckpoint
+    | Sweep
+    | MoveConsumer
+    | DropConsumer
+)

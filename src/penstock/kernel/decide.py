@@ -1,0 +1,369 @@
+"""The decisions: what a command means for the queue as it is, at one moment.
+
+Each function looks at the state and returns the event that should happen, or an answer where
+nothing has to; what is not allowed raises and changes nothing. None of them changes the state:
+`batch` installs the events. A lease is dead once its time and the allowed clock skew have passed,
+whether or not somebody has recorded it yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Final
+
+from msgspec import Struct
+
+from penstock.errors import (
+    InvalidJob,
+    JobCancelled,
+    JobNotFound,
+    KeyHeld,
+    LeaseLost,
+    WrongState,
+)
+from penstock.kernel.commands import (
+    Beat,
+    Claim,
+    Failure,
+    Receipt,
+    Return,
+    Submission,
+    Success,
+)
+from penstock.kernel.events import (
+    Archived,
+    Cancelled,
+    Claimed,
+    Completed,
+    Enqueued,
+    Expired,
+    Extended,
+    Failed,
+    Progressed,
+    Released,
+    Replayed,
+    Retried,
+    Snoozed,
+    Unarchived,
+)
+from penstock.kernel.job import Job, Lease, State
+from penstock.kernel.state import QueueState
+
+EXPIRED: Final = "expired"
+"""The kind of error of an attempt whose lease ran out."""
+
+
+class Moment(Struct):
+    """When and where something is decided: the batch's time and the next free log position."""
+
+    at: float
+    position: int
+    luck: Callable[[], float]
+    """Numbers in [0, 1), to spread retries."""
+
+
+def enqueue(
+    state: QueueState, tenant: str, new: Submission, now: Moment
+) -> Enqueued | Replayed | Receipt:
+    known = state.find(tenant, new.id, now.at)
+    if known is not None:
+        if known.state is State.FAILED and not _is_key_taken(state, known, now.at):
+            return _reopened(known, now)
+        return _receipt(known)
+    key_until = None
+    if new.key is not None:
+        hold = state.holder(tenant, (new.queue, new.type, new.key), now.at)
+        if hold is not None:
+            holder = state.find(tenant, hold.id, now.at)
+            if holder is None or holder.life != hold.life:
+                return Receipt(hold.id, "duplicate", None)
+            return _receipt(holder)
+        if new.unique_seconds > 0:
+            key_until = now.at + new.unique_seconds
+    _require_unswept(state, "payload", new.payload_key)
+    due = now.at + new.delay_seconds if new.run_at is None else new.run_at
+    return Enqueued(
+        position=now.position,
+        at=now.at,
+        tenant=tenant,
+        queue=new.queue,
+        type=new.type,
+        id=new.id,
+        life=now.position,
+        run_at=due if due > now.at else now.at,
+        payload=new.payload,
+        codec=new.codec,
+        payload_key=new.payload_key,
+        priority=new.priority,
+        max_attempts=new.max_attempts,
+        retry=new.retry,
+        timeout_seconds=new.timeout_seconds,
+        key=new.key,
+        key_until=key_until,
+        meta=new.meta,
+        trace=new.trace,
+    )
+
+
+def claim(state: QueueState, command: Claim, now: Moment) -> list[Claimed]:
+    tenancy = state.tenants.get(command.tenant)
+    if tenancy is None:
+        return []
+    at = now.at
+    lease_until = at + command.lease_seconds
+    events: list[Claimed] = []
+    ready = (entry[-1] for entry in tenancy.ready(command.queues, command.types))
+    # Lanes may hold jobs that another clock called due; here only this moment's time counts.
+    for job in islice((job for job in ready if job.run_at <= at), command.count):
+        events.append(
+            Claimed(
+                position=now.position + len(events),
+                at=at,
+                tenant=job.tenant,
+                queue=job.queue,
+                type=job.type,
+                id=job.id,
+                life=job.life,
+                attempt=job.attempt + 1,
+                operation=command.operation,
+                lease_until=lease_until,
+                enqueued_at=job.enqueued_at,
+                run_at=job.run_at,
+                worker=command.worker,
+            )
+        )
+    return events
+
+
+def heartbeat(state: QueueState, tenant: str, beat: Beat, now: Moment) -> Extended | Progressed:
+    job = held(state, tenant, beat.id, beat.lease, now.at)
+    assert job.lease_until is not None
+    # Never shorter: a heartbeat can't take away what the holder was promised before.
+    lease_until = max(job.lease_until, now.at + beat.lease_seconds)
+    if beat.progress is None:
+        return Extended(
+            now.position, now.at, tenant, job.queue, job.type, job.id, job.life,
+            job.attempt, lease_until, job.worker,
+        )  # fmt: skip
+    return Progressed(
+        now.position, now.at, tenant, job.queue, job.type, job.id, job.life,
+        job.attempt, lease_until, beat.progress, job.worker,
+    )  # fmt: skip
+
+
+def ack(state: QueueState, tenant: str, success: Success, now: Moment) -> Completed | None:
+    """None: this lease completed it before, and said so then."""
+    job = state.find(tenant, success.id, now.at)
+    if job is not None and job.state is State.COMPLETED and job.ended_lease == success.lease:
+        return None
+    job = held(state, tenant, success.id, success.lease, now.at)
+    _require_unswept(state, "result", success.result_key)
+    return Completed(
+        position=now.position,
+        at=now.at,
+        tenant=tenant,
+        queue=job.queue,
+        type=job.type,
+        id=job.id,
+        life=job.life,
+        attempt=job.attempt,
+        failures=job.failures,
+        enqueued_at=job.enqueued_at,
+        due_at=job.run_at,
+        started_at=job.started_at,
+        worker=job.worker,
+        priority=job.priority,
+        max_attempts=job.max_attempts,
+        key=job.key,
+        meta=job.meta,
+        trace=job.trace,
+        errors=job.errors,
+        result=success.result,
+        result_codec=success.result_codec,
+        result_key=success.result_key,
+    )
+
+
+def nack(state: QueueState, tenant: str, failure: Failure, now: Moment) -> Retried | Failed | State:
+    """A state: this lease ended its attempt before, and that is where the job is now."""
+    if (settled := _settled(state, tenant, failure.id, failure.lease, now.at)) is not None:
+        return settled
+    job = held(state, tenant, failure.id, failure.lease, now.at)
+    if not failure.retry or job.failures + 1 >= job.max_attempts:
+        return _failed(job, failure.kind, failure.error, now)
+    return Retried(
+        **_attempt_end(job, now, failures=job.failures + 1),
+        run_at=_retry_at(job, failure.delay_seconds, now),
+        kind=failure.kind,
+        error=failure.error,
+    )
+
+
+def release(state: QueueState, tenant: str, item: Return, now: Moment) -> Released | Snoozed | None:
+    if _settled(state, tenant, item.id, item.lease, now.at) is not None:
+        return None
+    job = held(state, tenant, item.id, item.lease, now.at)
+    end = _attempt_end(job, now, failures=job.failures)
+    if item.snooze_until is None:
+        return Released(**end, run_at=now.at)
+    return Snoozed(**end, run_at=max(item.snooze_until, now.at))
+
+
+def expire(state: QueueState, now: Moment) -> Expired | Failed | None:
+    """The event for the lease that died first, if any has died by now."""
+    entry = state.leases.first()
+    if entry is None or not is_dead(state, entry[-1], now.at):
+        return None
+    job: Job = entry[-1]
+    message = f"the lease of worker {job.worker or 'unnamed'} ran out"
+    if job.failures + 1 >= job.max_attempts:
+        return _failed(job, EXPIRED, message, now)
+    return Expired(
+        **_attempt_end(job, now, failures=job.failures + 1),
+        run_at=_retry_at(job, None, now),
+        kind=EXPIRED,
+        error=message,
+    )
+
+
+def cancel(state: QueueState, tenant: str, id: str, now: Moment) -> Cancelled | str:
+    job = state.find(tenant, id, now.at)
+    if job is None:
+        return "not_found"
+    if job.is_terminal:
+        return job.state.value
+    return Cancelled(**_job_end(job, now, failures=job.failures))
+
+
+def replay(state: QueueState, tenant: str, id: str, now: Moment) -> Replayed | State:
+    """A state: it was opened before, so there is nothing to do."""
+    job = known(state, tenant, id, now.at)
+    if not job.is_terminal:
+        return job.state
+    if job.state is State.COMPLETED:
+        raise WrongState(id, job.state.value, "replay")
+    if _is_key_taken(state, job, now.at):
+        assert job.key is not None
+        hold = state.holder(tenant, (job.queue, job.type, job.key), now.at)
+        assert hold is not None
+        raise KeyHeld(id, job.key, hold.id)
+    return _reopened(job, now)
+
+
+def archive(state: QueueState, tenant: str, id: str, now: Moment) -> Archived | None:
+    job = known(state, tenant, id, now.at)
+    if not job.is_terminal:
+        raise WrongState(id, job.state.value, "archive")
+    if job.archived_at is not None:
+        return None
+    return Archived(now.position, now.at, tenant, job.queue, job.type, id, job.life)
+
+
+def unarchive(state: QueueState, tenant: str, id: str, now: Moment) -> Unarchived | None:
+    job = known(state, tenant, id, now.at)
+    if job.archived_at is None:
+        return None
+    return Unarchived(now.position, now.at, tenant, job.queue, job.type, id, job.life)
+
+
+def known(state: QueueState, tenant: str, id: str, at: float) -> Job:
+    job = state.find(tenant, id, at)
+    if job is None:
+        raise JobNotFound(id)
+    return job
+
+
+def held(state: QueueState, tenant: str, id: str, lease: Lease, at: float) -> Job:
+    """The running job that this lease is on, or the reason why it is not."""
+    job = state.find(tenant, id, at)
+    if job is None:
+        raise LeaseLost(id)
+    if job.state is State.CANCELLED:
+        raise JobCancelled(id)
+    if job.state is not State.RUNNING or job.lease != lease or is_dead(state, job, at):
+        raise LeaseLost(id)
+    return job
+
+
+def is_dead(state: QueueState, job: Job, at: float) -> bool:
+    assert job.lease_until is not None
+    return job.lease_until + state.settings.clock_skew_seconds <= at
+
+
+def _settled(state: QueueState, tenant: str, id: str, lease: Lease, at: float) -> State | None:
+    job = state.find(tenant, id, at)
+    if job is None or job.ended_lease != lease:
+        return None
+    # A completion or a cancellation is no answer to a nack: `held` says what happened instead.
+    return None if job.state in (State.COMPLETED, State.CANCELLED) else job.state
+
+
+def _is_key_taken(state: QueueState, job: Job, at: float) -> bool:
+    if job.key is None:
+        return False
+    hold = state.holder(job.tenant, (job.queue, job.type, job.key), at)
+    return hold is not None and hold.life != job.life
+
+
+def _receipt(job: Job) -> Receipt:
+    if job.state is State.COMPLETED:
+        return Receipt(job.id, "completed", job.state, job.result, job.result_codec, job.result_key)
+    return Receipt(job.id, "duplicate", job.state)
+
+
+def _reopened(job: Job, now: Moment) -> Replayed:
+    return Replayed(
+        now.position, now.at, job.tenant, job.queue, job.type, job.id, job.life, run_at=now.at
+    )
+
+
+def _failed(job: Job, kind: str, error: str, now: Moment) -> Failed:
+    return Failed(**_job_end(job, now, failures=job.failures + 1), kind=kind, error=error)
+
+
+def _retry_at(job: Job, delay_seconds: float | None, now: Moment) -> float:
+    if delay_seconds is None:
+        delay_seconds = job.retry.delay_seconds(job.failures + 1, now.luck())
+    return now.at + delay_seconds
+
+
+def _attempt_end(job: Job, now: Moment, failures: int) -> dict[str, object]:
+    return {
+        "position": now.position,
+        "at": now.at,
+        "tenant": job.tenant,
+        "queue": job.queue,
+        "type": job.type,
+        "id": job.id,
+        "life": job.life,
+        "attempt": job.attempt,
+        "failures": failures,
+        "enqueued_at": job.enqueued_at,
+        "due_at": job.run_at,
+        "started_at": job.started_at,
+        "worker": job.worker,
+    }
+
+
+def _job_end(job: Job, now: Moment, failures: int) -> dict[str, object]:
+    return {
+        **_attempt_end(job, now, failures),
+        "priority": job.priority,
+        "max_attempts": job.max_attempts,
+        "key": job.key,
+        "meta": job.meta,
+        "trace": job.trace,
+        "errors": job.errors,
+    }
+
+
+def _require_unswept(state: QueueState, what: str, key: str | None) -> None:
+    """A side object that a sweep may have deleted can't be published any more."""
+    if key is not None and _named_at(key) < state.swept_before:
+        raise InvalidJob(what, key, "it was stored too long ago and may be gone; send it again")
+
+
+def _named_at(key: str) -> float:
+    """When a side object was named: its nonce begins with the milliseconds, in hex."""
+    return int(key.rsplit("/", 1)[-1].split("-", 1)[0], 16) / 1_000

@@ -1,0 +1,209 @@
+"""The facts: everything that can happen to a queue, one type each.
+
+An event says what was decided, so applying it needs neither a clock nor luck. Each is
+self-contained: it names its tenant, queue, type and time; the one that ends an attempt says when
+that was due, started and by whom; the one that ends a job carries its summary. On the wire each
+is one flat JSON line whose field `event` names its type.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+from msgspec import Raw, Struct
+
+from penstock.kernel.job import (
+    ABSENT,
+    DEFAULT_ATTEMPTS,
+    DEFAULT_CODEC,
+    DEFAULT_PRIORITY,
+    DEFAULT_TIMEOUT_SECONDS,
+    AttemptError,
+)
+from penstock.kernel.retry import DEFAULT_RETRY, RetryPolicy
+from penstock.kernel.settings import Settings
+
+EVENTS_PER_COMMIT: Final = 1_000_000
+"""A position is `commit × EVENTS_PER_COMMIT + index`: readable in decimal, exact in a double."""
+
+
+def position_of(commit: int, index: int) -> int:
+    return commit * EVENTS_PER_COMMIT + index
+
+
+def commit_of(position: int) -> int:
+    return position // EVENTS_PER_COMMIT
+
+
+class _Fact(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event"):
+    position: int
+    at: float
+    tenant: str
+
+    @property
+    def event(self) -> str:
+        """Its name, as in the log and in Spark."""
+        tag = self.__struct_config__.tag
+        assert isinstance(tag, str)
+        return tag
+
+
+class _JobFact(_Fact, frozen=True, gc=False, omit_defaults=True, tag_field="event"):
+    queue: str
+    type: str
+    id: str
+    life: int
+
+
+class Enqueued(_JobFact, frozen=True, gc=False, omit_defaults=True, tag="enqueued"):
+    run_at: float
+    payload: Raw = ABSENT
+    codec: str = DEFAULT_CODEC
+    payload_key: str | None = None
+    priority: int = DEFAULT_PRIORITY
+    max_attempts: int = DEFAULT_ATTEMPTS
+    retry: RetryPolicy = DEFAULT_RETRY
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    key: str | None = None
+    key_until: float | None = None
+    meta: dict[str, Any] | None = None
+    trace: str | None = None
+
+
+class Claimed(_JobFact, frozen=True, gc=False, omit_defaults=True, tag="claimed"):
+    """Its position is the lease's fence, its operation the lease's secret."""
+
+    attempt: int
+    operation: str
+    lease_until: float
+    enqueued_at: float
+    run_at: float
+    worker: str | None = None
+
+
+class Extended(_JobFact, frozen=True, gc=False, omit_defaults=True, tag="extended"):
+    attempt: int
+    lease_until: float
+    worker: str | None = None
+
+
+class Progressed(_JobFact, frozen=True, gc=False, omit_defaults=True, tag="progressed"):
+    attempt: int
+    lease_until: float
+    progress: float
+    worker: str | None = None
+
+
+class _AttemptEnd(_JobFact, frozen=True, gc=False, omit_defaults=True, tag_field="event"):
+    attempt: int
+    failures: int
+    enqueued_at: float
+    due_at: float
+    started_at: float | None = None
+    worker: str | None = None
+
+
+class Retried(_AttemptEnd, frozen=True, gc=False, omit_defaults=True, kw_only=True, tag="retried"):
+    run_at: float
+    kind: str
+    error: str
+
+
+class Expired(_AttemptEnd, frozen=True, gc=False, omit_defaults=True, kw_only=True, tag="expired"):
+    run_at: float
+    kind: str
+    error: str
+
+
+class Released(
+    _AttemptEnd, frozen=True, gc=False, omit_defaults=True, kw_only=True, tag="released"
+):
+    run_at: float
+
+
+class Snoozed(_AttemptEnd, frozen=True, gc=False, omit_defaults=True, kw_only=True, tag="snoozed"):
+    run_at: float
+
+
+class _JobEnd(_AttemptEnd, frozen=True, gc=False, omit_defaults=True, tag_field="event"):
+    priority: int = DEFAULT_PRIORITY
+    max_attempts: int = DEFAULT_ATTEMPTS
+    key: str | None = None
+    meta: dict[str, Any] | None = None
+    trace: str | None = None
+    errors: tuple[AttemptError, ...] = ()
+
+
+class Completed(_JobEnd, frozen=True, gc=False, omit_defaults=True, tag="completed"):
+    result: Raw = ABSENT
+    result_codec: str = DEFAULT_CODEC
+    result_key: str | None = None
+
+
+class Failed(_JobEnd, frozen=True, gc=False, omit_defaults=True, kw_only=True, tag="failed"):
+    kind: str
+    error: str
+
+
+class Cancelled(_JobEnd, frozen=True, gc=False, omit_defaults=True, tag="cancelled"):
+    pass
+
+
+class Replayed(_JobFact, frozen=True, gc=False, omit_defaults=True, tag="replayed"):
+    run_at: float
+
+
+class Archived(_JobFact, frozen=True, gc=False, omit_defaults=True, tag="archived"):
+    pass
+
+
+class Unarchived(_JobFact, frozen=True, gc=False, omit_defaults=True, tag="unarchived"):
+    pass
+
+
+class Paused(_Fact, frozen=True, gc=False, omit_defaults=True, tag="paused"):
+    queue: str
+
+
+class Resumed(_Fact, frozen=True, gc=False, omit_defaults=True, tag="resumed"):
+    queue: str
+
+
+class Configured(_Fact, frozen=True, gc=False, omit_defaults=True, tag="configured"):
+    settings: Settings
+
+
+class Checkpointed(_Fact, frozen=True, gc=False, omit_defaults=True, tag="checkpointed"):
+    """A checkpoint of an earlier commit is stored; the tail is counted from there."""
+
+    commit: int
+    size_bytes: int
+
+
+class Swept(_Fact, frozen=True, gc=False, omit_defaults=True, tag="swept"):
+    """Side objects named before this time may be deleted; none of them can be published any more."""
+
+    before: float
+
+
+class ConsumerMoved(_Fact, frozen=True, gc=False, omit_defaults=True, tag="consumer_moved"):
+    """A registered reader has taken everything up to a position; vacuum stays behind it."""
+
+    consumer: str
+    reached: int
+
+
+class ConsumerDropped(_Fact, frozen=True, gc=False, omit_defaults=True, tag="consumer_dropped"):
+    consumer: str
+
+
+AttemptEvent: TypeAlias = Claimed | Extended | Progressed | Retried | Expired | Released | Snoozed
+EndEvent: TypeAlias = Completed | Failed | Cancelled
+JobEvent: TypeAlias = Enqueued | AttemptEvent | EndEvent | Replayed | Archived | Unarchived
+QueueEvent: TypeAlias = (
+    Paused | Resumed | Configured | Checkpointed | Swept | ConsumerMoved | ConsumerDropped
+)
+Event: TypeAlias = JobEvent | QueueEvent
+
+SYSTEM_TENANT: Final = ""
+"""The tenant of events that concern the whole queue; no tenant can be called that."""

@@ -1,0 +1,81 @@
+"""Jobs kept in an order: a heap whose entries die in place and are let go lazily.
+
+An entry is `(key…, job)`. It is alive while its job is the current version of that job; since
+every transition makes a new version, whatever happens to a job kills its old entries without
+finding them. Two rules keep this cheap: the head is always alive (dead heads are popped at once),
+and when more than half of the entries are dead the heap is built again, so n live jobs cost at most
+2n entries and each operation O(log n) amortised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any, Final, TypeAlias
+
+from penstock.kernel.job import Job
+
+Entry: TypeAlias = tuple[Any, ...]
+
+_DEAD_ENTRIES_MIN: Final = 64
+"""Below this many dead entries a rebuild is not worth its while."""
+
+
+class Ranking:
+    __slots__ = ("_dead", "_heap", "_is_current")
+
+    def __init__(self, is_current: Callable[[Job], bool]) -> None:
+        self._heap: list[Entry] = []
+        self._dead = 0
+        self._is_current = is_current
+
+    def __len__(self) -> int:
+        return len(self._heap) - self._dead
+
+    def push(self, entry: Entry) -> None:
+        heappush(self._heap, entry)
+
+    def note_death(self) -> None:
+        """Some entry's job has changed; to be called once for each that dies."""
+        self._dead += 1
+        heap = self._heap
+        while heap and not self._is_current(heap[0][-1]):
+            heappop(heap)
+            self._dead -= 1
+        if self._dead > _DEAD_ENTRIES_MIN and self._dead * 2 > len(heap):
+            self._heap = [entry for entry in heap if self._is_current(entry[-1])]
+            heapify(self._heap)
+            self._dead = 0
+
+    def first(self) -> Entry | None:
+        return self._heap[0] if self._heap else None
+
+    def pop_first(self) -> Entry:
+        """Takes the first entry out; its job stays current, so the next head may be dead."""
+        entry = heappop(self._heap)
+        while self._heap and not self._is_current(self._heap[0][-1]):
+            heappop(self._heap)
+            self._dead -= 1
+        return entry
+
+    def in_order(self) -> Iterator[Entry]:
+        """The live entries, first to last, without changing anything.
+
+        Walks the heap from its root with a frontier of subtrees, so taking the first n costs
+        O(n log n) whatever the size.
+        """
+        heap = self._heap
+        size = len(heap)
+        frontier: list[tuple[Entry, int]] = [(heap[0], 0)] if heap else []
+        while frontier:
+            entry, index = heappop(frontier)
+            if self._is_current(entry[-1]):
+                yield entry
+            child = 2 * index + 1
+            if child < size:
+                heappush(frontier, (heap[child], child))
+                if child + 1 < size:
+                    heappush(frontier, (heap[child + 1], child + 1))
+
+    def unordered(self) -> Iterator[Entry]:
+        return (entry for entry in self._heap if self._is_current(entry[-1]))

@@ -1,0 +1,375 @@
+"""The live queue in memory: every job that still matters, and the indexes that find it.
+
+`apply` installs events, one by one, and is the only way in. Between `begin` and `settle` what it
+installs is provisional: `rollback` takes it all back, which is how a batch that lost its slot
+is decided again on fresh state. `seal` closes a commit: it lets go what has outlived its
+retention as of the commit's time. All of it is a function of the log alone, so two processes that
+have read the same commits hold the same state.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from copy import copy
+from heapq import heappop, heappush
+
+from penstock.kernel.events import (
+    Checkpointed,
+    Configured,
+    ConsumerDropped,
+    ConsumerMoved,
+    Enqueued,
+    Event,
+    JobEvent,
+    Paused,
+    Replayed,
+    Resumed,
+    Swept,
+    position_of,
+)
+from penstock.kernel.job import ABSENT, Job, State
+from penstock.kernel.order import Ranking
+from penstock.kernel.settings import DEFAULT_SETTINGS, Settings
+from penstock.kernel.tenancy import Hold, Scope, Tenancy
+from penstock.kernel.transitions import apply, born
+
+
+class QueueState:
+    def __init__(self) -> None:
+        self.settings: Settings = DEFAULT_SETTINGS
+        self.tenants: dict[str, Tenancy] = {}
+        self.consumers: dict[str, tuple[int, float]] = {}
+        """Registered readers: the position each has reached, and when it said so."""
+        self.swept_before = 0.0
+        self.released: dict[str, float] = {}
+        """Side objects of jobs that have left, and when they did: the log still names them."""
+        self.checkpoint_commit = 0
+        self.checkpoint_bytes = 0
+        self.at = 0.0
+        """The time of the newest commit or batch; jobs due by then are in the lanes."""
+        self.scheduled = Ranking(self.is_current)
+        """Pending jobs not yet due: (run_at, life)."""
+        self.leases = Ranking(self.is_current)
+        """Running jobs: (lease_until, life)."""
+        self.completed = Ranking(self.is_current)
+        """Completed jobs: (ended_at, life)."""
+        self.dead_letters = Ranking(self.is_current)
+        """Failed and cancelled jobs: (ended_at, life)."""
+        self.archived = Ranking(self.is_current)
+        """Archived jobs of any terminal state: (archived_at, life)."""
+        self.results: deque[Job] = deque()
+        self.results_bytes = 0
+        self._key_expiries: list[tuple[float, str, Scope, int]] = []
+        self._undo: _Undo | None = None
+
+    def tenancy(self, tenant: str) -> Tenancy:
+        tenancy = self.tenants.get(tenant)
+        if tenancy is None:
+            tenancy = self.tenants[tenant] = Tenancy(tenant)
+        return tenancy
+
+    def is_current(self, job: Job) -> bool:
+        tenancy = self.tenants.get(job.tenant)
+        return tenancy is not None and tenancy.jobs.get(job.id) is job
+
+    def find(self, tenant: str, id: str, at: float) -> Job | None:
+        """The job, unless it has outlived its retention by now, removed or not."""
+        tenancy = self.tenants.get(tenant)
+        job = tenancy.jobs.get(id) if tenancy is not None else None
+        if job is None or (job.ended_at is not None and self._has_lapsed(job, at)):
+            return None
+        return job
+
+    def holder(self, tenant: str, scope: Scope, at: float) -> Hold | None:
+        """Who holds a key now, if anybody."""
+        tenancy = self.tenants.get(tenant)
+        hold = tenancy.keys.get(scope) if tenancy is not None else None
+        if hold is None or (hold.until is not None and hold.until > at):
+            return hold
+        assert tenancy is not None
+        job = tenancy.jobs.get(hold.id)
+        is_live = job is not None and job.life == hold.life and not job.is_terminal
+        return hold if is_live else None
+
+    def advance(self, at: float) -> None:
+        """Moves jobs that have come due by then to where claims look. No event: time passing."""
+        self.at = max(self.at, at)
+        scheduled = self.scheduled
+        while (entry := scheduled.first()) is not None and entry[0] <= self.at:
+            job: Job = scheduled.pop_first()[-1]
+            self.tenants[job.tenant].lane(job.queue, job.type).push(
+                (job.priority, job.run_at, job.life, job)
+            )
+
+    def apply(self, event: Event) -> None:
+        match event:
+            case Enqueued():
+                self._replace(self.tenancy(event.tenant), None, born(event))
+                if event.key is not None:
+                    self._hold_key(event.tenant, (event.queue, event.type, event.key), event)
+            case Paused():
+                self._change_paused(event.tenant, event.queue, paused=True)
+            case Resumed():
+                self._change_paused(event.tenant, event.queue, paused=False)
+            case Configured():
+                self._set("settings", event.settings)
+            case Checkpointed():
+                self._set("checkpoint_commit", event.commit)
+                self._set("checkpoint_bytes", event.size_bytes)
+            case Swept():
+                self._set("swept_before", event.before)
+                kept = {key: at for key, at in self.released.items() if at >= event.before}
+                self._set("released", kept)
+            case ConsumerMoved():
+                moved = {event.consumer: (event.reached, event.at)}
+                self._set("consumers", {**self.consumers, **moved})
+            case ConsumerDropped():
+                rest = {name: at for name, at in self.consumers.items() if name != event.consumer}
+                self._set("consumers", rest)
+            case _:
+                self._apply_to_job(event)
+
+    def fold(self, at: float, events: Iterable[Event]) -> None:
+        """Takes in one whole commit that is known to be true."""
+        self.advance(at)
+        for event in events:
+            self.apply(event)
+        self.seal(at)
+
+    def _apply_to_job(self, event: JobEvent) -> None:
+        tenancy = self.tenants[event.tenant]
+        before = tenancy.jobs[event.id]
+        after = apply(before, event)
+        self._replace(tenancy, before, after)
+        if after.key is not None:
+            if isinstance(event, Replayed):
+                self._hold_key(event.tenant, (after.queue, after.type, after.key), after)
+            elif after.is_terminal:
+                self._free_key(tenancy, after, event.at)
+
+    # Provisional changes
+
+    def begin(self) -> None:
+        assert self._undo is None, "one batch at a time"
+        self._undo = _Undo()
+
+    def settle(self) -> None:
+        """What was applied since `begin` stands."""
+        self._undo = None
+
+    def rollback(self) -> None:
+        """Takes back everything since `begin`."""
+        undo = self._undo
+        assert undo is not None, "nothing to roll back"
+        self._undo = None
+        for (tenant, id), old in undo.jobs.items():
+            tenancy = self.tenants[tenant]
+            # As a copy, so that the old version's entries, which are dead, stay dead.
+            self._replace(tenancy, tenancy.jobs.get(id), None if old is None else copy(old))
+        for tenant, scope, hold in reversed(undo.keys):
+            self._put_hold(self.tenants[tenant], scope, hold)
+            if hold is not None and hold.until is not None:
+                heappush(self._key_expiries, (hold.until, tenant, scope, hold.life))
+        for job in undo.left:
+            counts = self.tenants[job.tenant].queue_counts(job.queue)
+            counts.now[job.state] -= 1
+            counts.left[job.state] -= 1
+        for tenant, queue, was_paused in reversed(undo.paused):
+            self._change_paused(tenant, queue, paused=was_paused)
+        for name, value in undo.fields.items():
+            setattr(self, name, value)
+
+    def seal(self, at: float, ended_before: int | None = None) -> list[Job]:
+        """Lets go of what has outlived its retention by the commit's time; answers those jobs.
+
+        Before `settle` this, too, can be rolled back.
+
+        `ended_before` keeps jobs whose end is not below that commit (layout `single` archives
+        a job only after its end was committed).
+        """
+        limit = None if ended_before is None else position_of(ended_before, 0)
+        left: list[Job] = []
+        for ranking in (self.completed, self.dead_letters, self.archived):
+            while (entry := ranking.first()) is not None:
+                job: Job = entry[-1]
+                overflow = (
+                    ranking is self.completed and len(ranking) > self.settings.finished_jobs_max
+                )
+                if not (overflow or self._has_lapsed(job, at)):
+                    break
+                if limit is not None and job.trail[-1] >= limit:
+                    break
+                self._leave(job, at)
+                left.append(job)
+        self._let_results_go()
+        self._let_keys_go(at)
+        return left
+
+    # Indexes
+
+    def _replace(self, tenancy: Tenancy, before: Job | None, after: Job | None) -> None:
+        """The one place where a job's version changes, with everything that points at it."""
+        subject = after or before
+        assert subject is not None
+        if self._undo is not None:
+            self._undo.jobs.setdefault((tenancy.name, subject.id), before)
+        now = tenancy.queue_counts(subject.queue).now
+        if after is not None:
+            tenancy.jobs[after.id] = after
+            now[after.state] = now.get(after.state, 0) + 1
+        if before is not None:
+            if after is None:
+                del tenancy.jobs[before.id]
+            now[before.state] -= 1
+            self._unindex(tenancy, before)
+        if after is not None:
+            self._index(tenancy, after)
+
+    def _index(self, tenancy: Tenancy, job: Job) -> None:
+        if job.state is State.PENDING:
+            if job.run_at <= self.at:
+                tenancy.lane(job.queue, job.type).push((job.priority, job.run_at, job.life, job))
+            else:
+                self.scheduled.push((job.run_at, job.life, job))
+        elif job.state is State.RUNNING:
+            assert job.lease is not None
+            self.leases.push((job.lease_until, job.life, job))
+            held = tenancy.claims.get(job.lease.secret)
+            if held is None:
+                held = tenancy.claims[job.lease.secret] = set()
+            held.add(job.id)
+        else:
+            if job.result is not ABSENT:
+                self.results.append(job)
+                self.results_bytes += _size_bytes(job)
+            self._retention_of(job).push((job.archived_at or job.ended_at, job.life, job))
+
+    def _unindex(self, tenancy: Tenancy, job: Job) -> None:
+        if job.state is State.PENDING:
+            if job.run_at <= self.at:
+                tenancy.lanes[job.queue][job.type].note_death()
+            else:
+                self.scheduled.note_death()
+        elif job.state is State.RUNNING:
+            assert job.lease is not None
+            self.leases.note_death()
+            held = tenancy.claims[job.lease.secret]
+            held.remove(job.id)
+            if not held:
+                del tenancy.claims[job.lease.secret]
+        else:
+            if job.result is not ABSENT:
+                self.results_bytes -= _size_bytes(job)
+            self._retention_of(job).note_death()
+
+    def _retention_of(self, job: Job) -> Ranking:
+        if job.archived_at is not None:
+            return self.archived
+        return self.completed if job.state is State.COMPLETED else self.dead_letters
+
+    def _has_lapsed(self, job: Job, at: float) -> bool:
+        settings = self.settings
+        if job.archived_at is not None:
+            return job.archived_at + settings.archive_ttl_seconds <= at
+        assert job.ended_at is not None
+        if job.state is State.COMPLETED:
+            return job.ended_at + settings.result_ttl_seconds <= at
+        return job.ended_at + settings.dead_letter_ttl_seconds <= at
+
+    def _leave(self, job: Job, at: float) -> None:
+        for key in (job.payload_key, job.result_key):
+            if key is not None:
+                self._set("released", {**self.released, key: at})
+        if self._undo is not None:
+            self._undo.left.append(job)
+        tenancy = self.tenants[job.tenant]
+        self._replace(tenancy, job, None)
+        counts = tenancy.queue_counts(job.queue)
+        counts.now[job.state] += 1
+        counts.left[job.state] = counts.left.get(job.state, 0) + 1
+
+    def _let_results_go(self) -> None:
+        while self.results_bytes > self.settings.results_bytes_max:
+            job = self.results.popleft()
+            if self.is_current(job):
+                slim = copy(job)
+                slim.result = ABSENT
+                self._replace(self.tenants[job.tenant], job, slim)
+        while self.results and not self.is_current(self.results[0]):
+            self.results.popleft()
+
+    # Keys
+
+    def _hold_key(self, tenant: str, scope: Scope, by: Enqueued | Job) -> None:
+        self._put_hold(self.tenants[tenant], scope, Hold(by.id, by.life, by.key_until))
+        if by.key_until is not None:
+            heappush(self._key_expiries, (by.key_until, tenant, scope, by.life))
+
+    def _free_key(self, tenancy: Tenancy, job: Job, at: float) -> None:
+        assert job.key is not None
+        scope = (job.queue, job.type, job.key)
+        hold = tenancy.keys.get(scope)
+        if hold is not None and hold.life == job.life and (hold.until or 0) <= at:
+            self._put_hold(tenancy, scope, None)
+
+    def _let_keys_go(self, at: float) -> None:
+        expiries = self._key_expiries
+        while expiries and expiries[0][0] <= at:
+            _, tenant, scope, life = heappop(expiries)
+            tenancy = self.tenants[tenant]
+            hold = tenancy.keys.get(scope)
+            if hold is not None and hold.life == life and self.holder(tenant, scope, at) is None:
+                self._put_hold(tenancy, scope, None)
+
+    def _put_hold(self, tenancy: Tenancy, scope: Scope, hold: Hold | None) -> None:
+        if self._undo is not None:
+            self._undo.keys.append((tenancy.name, scope, tenancy.keys.get(scope)))
+        if hold is None:
+            tenancy.keys.pop(scope, None)
+        else:
+            tenancy.keys[scope] = hold
+
+    # Everything else
+
+    def _change_paused(self, tenant: str, queue: str, *, paused: bool) -> None:
+        tenancy = self.tenancy(tenant)
+        if self._undo is not None:
+            self._undo.paused.append((tenant, queue, queue in tenancy.paused))
+        if paused:
+            tenancy.paused.add(queue)
+        else:
+            tenancy.paused.discard(queue)
+
+    def _set(self, name: str, value: object) -> None:
+        if self._undo is not None:
+            self._undo.fields.setdefault(name, getattr(self, name))
+        setattr(self, name, value)
+
+    def adopt(self, job: Job) -> None:
+        """Installs a job from a snapshot, as it is; counters and keys come from the snapshot too."""
+        tenancy = self.tenancy(job.tenant)
+        tenancy.jobs[job.id] = job
+        self._index(tenancy, job)
+
+    def adopt_hold(self, tenant: str, scope: Scope, hold: Hold) -> None:
+        self.tenancy(tenant).keys[scope] = hold
+        if hold.until is not None:
+            heappush(self._key_expiries, (hold.until, tenant, scope, hold.life))
+
+
+class _Undo:
+    """What a batch found before it changed it."""
+
+    __slots__ = ("fields", "jobs", "keys", "left", "paused")
+
+    def __init__(self) -> None:
+        self.jobs: dict[tuple[str, str], Job | None] = {}
+        self.keys: list[tuple[str, Scope, Hold | None]] = []
+        self.left: list[Job] = []
+        self.paused: list[tuple[str, str, bool]] = []
+        self.fields: dict[str, object] = {}
+
+
+def _size_bytes(job: Job) -> int:
+    return memoryview(job.result).nbytes

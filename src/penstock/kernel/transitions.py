@@ -1,0 +1,164 @@
+"""The transitions of a job, all of them; no other module changes a job's state.
+
+`TABLE` maps (state, event) to the next state; what is not in it can't happen. The diagram in the
+docs is drawn from it. `born` makes a job from the event that begins it and `apply` makes the next
+job from a job and an event; both only install what the event says, nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Final, assert_never
+
+from penstock.kernel.events import (
+    Archived,
+    Cancelled,
+    Claimed,
+    Completed,
+    Enqueued,
+    Expired,
+    Extended,
+    Failed,
+    JobEvent,
+    Progressed,
+    Released,
+    Replayed,
+    Retried,
+    Snoozed,
+    Unarchived,
+)
+from penstock.kernel.job import ABSENT, AttemptError, Job, Lease, State
+
+TABLE: Final[dict[tuple[State | None, str], State]] = {
+    (None, "enqueued"): State.PENDING,
+    (State.PENDING, "claimed"): State.RUNNING,
+    (State.PENDING, "cancelled"): State.CANCELLED,
+    (State.RUNNING, "extended"): State.RUNNING,
+    (State.RUNNING, "progressed"): State.RUNNING,
+    (State.RUNNING, "completed"): State.COMPLETED,
+    (State.RUNNING, "failed"): State.FAILED,
+    (State.RUNNING, "cancelled"): State.CANCELLED,
+    (State.RUNNING, "retried"): State.PENDING,
+    (State.RUNNING, "expired"): State.PENDING,
+    (State.RUNNING, "released"): State.PENDING,
+    (State.RUNNING, "snoozed"): State.PENDING,
+    (State.FAILED, "replayed"): State.PENDING,
+    (State.CANCELLED, "replayed"): State.PENDING,
+    (State.COMPLETED, "archived"): State.COMPLETED,
+    (State.FAILED, "archived"): State.FAILED,
+    (State.CANCELLED, "archived"): State.CANCELLED,
+    (State.COMPLETED, "unarchived"): State.COMPLETED,
+    (State.FAILED, "unarchived"): State.FAILED,
+    (State.CANCELLED, "unarchived"): State.CANCELLED,
+}
+
+TRAIL_POSITIONS_MAX: Final = 64
+"""Beyond this many transitions the oldest positions are let go; history then scans the log."""
+
+
+class IllegalTransition(AssertionError):
+    """An event met a job in a state that it can't happen in: a bug, or a log that was altered."""
+
+    def __init__(self, state: State | None, event: str) -> None:
+        super().__init__(f"{event!r} can't happen to a job that is {state}")
+
+
+def next_state(state: State | None, event: str) -> State:
+    try:
+        return TABLE[state, event]
+    except KeyError:
+        raise IllegalTransition(state, event) from None
+
+
+def born(event: Enqueued) -> Job:
+    # `copy` lets go of the buffer that a decoded payload is a view into; a fresh one is kept as is.
+    return Job(
+        id=event.id,
+        tenant=event.tenant,
+        queue=event.queue,
+        type=event.type,
+        life=event.life,
+        enqueued_at=event.at,
+        run_at=event.run_at,
+        payload=event.payload.copy(),
+        codec=event.codec,
+        payload_key=event.payload_key,
+        priority=event.priority,
+        max_attempts=event.max_attempts,
+        retry=event.retry,
+        timeout_seconds=event.timeout_seconds,
+        key=event.key,
+        key_until=event.key_until,
+        meta=event.meta,
+        trace=event.trace,
+    )
+
+
+def apply(job: Job, event: JobEvent) -> Job:
+    """The job after the event. The one that was passed in stays as it was."""
+    state = next_state(job.state, event.event)
+    after = copy(job)
+    after.state = state
+    match event:
+        case Claimed():
+            after.attempt = event.attempt
+            after.worker = event.worker
+            after.lease = Lease(event.position, event.operation)
+            after.lease_until = event.lease_until
+            after.started_at = event.at
+            after.progress = None
+        case Completed():
+            _end(after, event.at)
+            after.payload = ABSENT
+            after.result = event.result.copy()
+            after.result_codec = event.result_codec
+            after.result_key = event.result_key
+        case Extended() | Progressed():
+            after.lease_until = event.lease_until
+            if isinstance(event, Progressed):
+                after.progress = event.progress
+            return after
+        case Retried() | Expired():
+            _let_go(after)
+            after.failures = event.failures
+            after.errors = (*job.errors, _error(event))
+            after.run_at = event.run_at
+        case Released() | Snoozed():
+            _let_go(after)
+            after.run_at = event.run_at
+        case Failed():
+            _end(after, event.at)
+            after.failures = event.failures
+            after.errors = (*job.errors, _error(event))
+        case Cancelled():
+            _end(after, event.at)
+        case Replayed():
+            after.run_at = event.run_at
+            after.failures = 0
+            after.ended_at = None
+            after.archived_at = None
+        case Archived():
+            after.archived_at = event.at
+        case Unarchived():
+            after.archived_at = None
+        case Enqueued():
+            raise IllegalTransition(job.state, event.event)
+        case _:
+            assert_never(event)
+    after.trail = (*job.trail[1 - TRAIL_POSITIONS_MAX :], event.position)
+    return after
+
+
+def _let_go(job: Job) -> None:
+    job.ended_lease = job.lease
+    job.lease = None
+    job.lease_until = None
+
+
+def _end(job: Job, at: float) -> None:
+    _let_go(job)
+    job.ended_at = at
+
+
+def _error(event: Retried | Expired | Failed) -> AttemptError:
+    return AttemptError(event.attempt, event.at, event.kind, event.error)

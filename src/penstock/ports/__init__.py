@@ -1,0 +1,1 @@
+"""The protocols that the layers meet at, and the values that cross them."""

@@ -1,0 +1,160 @@
+"""The port to a queue: what the client, the workers and the tools ask, and every engine answers.
+
+`penstock.testing.conformance.backend` is this port's meaning in executable form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import AbstractContextManager
+from typing import Literal, Protocol, TypeVar
+
+from msgspec import Struct
+
+from penstock.kernel.commands import Command
+from penstock.kernel.events import EndEvent, Event, JobEvent
+from penstock.kernel.job import Job, State
+from penstock.kernel.settings import Settings
+
+Answer = TypeVar("Answer")
+
+
+class Capabilities(Struct, frozen=True):
+    """What a backend can do, as data: callers branch on it, the suites read it."""
+
+    backend: str
+    push: bool
+    """Waits are woken by the store; otherwise they poll."""
+    history: bool
+    versions: bool
+    order: Literal["strict", "approximate"]
+    pause: Literal["strict", "eventual"]
+    limits: Literal["strict", "eventual"]
+    atomic_batch: bool
+    events: Literal["ordered", "per_job", "none"]
+    durability: Literal["strict", "relaxed", "none"]
+    multi_process: bool
+    offload: bool
+    """Large payloads and results can be kept beside the queue."""
+
+
+class QueueStats(Struct, frozen=True):
+    queue: str
+    totals: dict[State, int]
+    """Every job this queue ever had, by the state it is in or left in."""
+    pending: int
+    scheduled: int
+    running: int
+    paused: bool
+    oldest_ready_at: float | None
+    """Since when the longest-waiting job has been due."""
+
+
+class Stats(Struct, frozen=True):
+    totals: dict[State, int]
+    queues: list[QueueStats]
+    jobs: int
+    """How many jobs are in the live state, finished ones that stay for a while included."""
+    commit: int
+    at: float
+
+
+class Filter(Struct, frozen=True, omit_defaults=True):
+    """Which jobs to list; None matches all. Archived jobs are listed only on request."""
+
+    state: State | None = None
+    queue: str | None = None
+    type: str | None = None
+    archived: bool = False
+
+    def matches(self, job: Job) -> bool:
+        return (
+            (self.state is None or job.state is self.state)
+            and (self.queue is None or job.queue == self.queue)
+            and (self.type is None or job.type == self.type)
+            and (job.archived_at is not None) == self.archived
+        )
+
+
+class VacuumReport(Struct, frozen=True, omit_defaults=True):
+    floor: int = 0
+    """The first commit that is still there."""
+    log_objects: int = 0
+    checkpoints: int = 0
+    data_objects: int = 0
+
+
+class Backend(Protocol):
+    """A durable queue. Everything it answers is confirmed: durable if it changed something, and
+    no older than the call if it did not. A job that it returns has its payload still encoded.
+    """
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    @property
+    def settings(self) -> Settings: ...
+
+    async def start(self) -> None:
+        """Returns when commands can be taken."""
+        ...
+
+    async def stop(self) -> None:
+        """Finishes what was accepted, then lets everything go. Further calls raise `QueueClosed`."""
+        ...
+
+    async def execute(self, command: Command[Answer]) -> Answer:
+        """Decides, makes durable, answers. Cancelling the caller does not undo a command."""
+        ...
+
+    async def get(self, tenant: str, ids: Sequence[str]) -> list[Job | None]: ...
+
+    def jobs(self, tenant: str, filter: Filter) -> AsyncIterator[Job]:
+        """Jobs as of one moment, in the order in which their lives began."""
+        ...
+
+    async def stats(self, tenant: str) -> Stats: ...
+
+    async def history(self, tenant: str, id: str) -> list[JobEvent]:
+        """The transitions of one job, oldest first: of its latest life if it had several."""
+        ...
+
+    def events(self, tenant: str | None, since: int) -> AsyncIterator[Event]:
+        """Events after a position, then live ones as they happen; of all tenants if None.
+
+        Raises `Gap` where they were vacuumed.
+        """
+        ...
+
+    async def last_position(self) -> int:
+        """The position of the newest event now: where 'now' begins for a reader."""
+        ...
+
+    async def wait_ready(
+        self,
+        tenant: str,
+        queues: Sequence[str] | None,
+        types: Sequence[str] | None,
+        timeout_seconds: float,
+    ) -> None:
+        """Returns when a claim may find something, or when the time is up. A hint, never a promise."""
+        ...
+
+    def watch_end(self, tenant: str, id: str) -> AbstractContextManager[Awaitable[EndEvent | None]]:
+        """From entering on, the awaitable gives the event that ends the job; None: look for it.
+
+        To be entered before enqueuing, so that no end is missed.
+        """
+        ...
+
+    async def keep(self, id: str, data: bytes) -> str:
+        """Stores a large payload or result beside the queue and answers its key."""
+        ...
+
+    async def fetch(self, key: str) -> bytes:
+        """What `keep` stored."""
+        ...
+
+    async def vacuum(self) -> VacuumReport:
+        """Deletes what has outlived its retention and nobody can need; says how much."""
+        ...

@@ -1,0 +1,89 @@
+"""Background tasks with names and ends: the only place that starts one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from math import isinf
+from typing import Any
+
+
+class Repeat:
+    """Calls something every so many seconds until cancelled."""
+
+    def __init__(self, seconds: float, call: Callable[..., None], *arguments: Any) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._seconds = seconds
+        self._call = call
+        self._arguments = arguments
+        self._timer = self._loop.call_later(seconds, self._fire)
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+    def _fire(self) -> None:
+        self._timer = self._loop.call_later(self._seconds, self._fire)
+        self._call(*self._arguments)
+
+
+class TaskSet:
+    """Tasks that belong to one owner. What fails in one reaches the owner when it stops."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work, name=f"penstock {self._owner}: {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._forget_finished)
+        return task
+
+    def _forget_finished(self, task: asyncio.Task[Any]) -> None:
+        # A failed one is kept until `stop` has shown its error to somebody.
+        if task.cancelled() or task.exception() is None:
+            self._tasks.discard(task)
+
+    async def stop(self) -> None:
+        """Cancels what still runs, waits for it, and raises what went wrong, if anything did."""
+        tasks, self._tasks = self._tasks, set()
+        for task in tasks:
+            task.cancel()
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(result, Exception):
+                raise result
+
+
+class Signal:
+    """Something happened: wakes everyone who waits, as often as it happens.
+
+    `next` gives a future for the next time, to be taken before looking at what there is already,
+    so that nothing that happens in between is missed.
+    """
+
+    def __init__(self) -> None:
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    def set(self) -> None:
+        waiters, self._waiters = self._waiters, set()
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def next(self) -> asyncio.Future[None]:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        waiter.add_done_callback(self._waiters.discard)
+        return waiter
+
+    async def wait(self, timeout_seconds: float) -> bool:
+        """Until the next `set`, or the time is up. True: it happened."""
+        if isinf(timeout_seconds):
+            await self.next()
+            return True
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self.next()
+            return True
+        except TimeoutError:
+            return False

@@ -1,0 +1,1 @@
+"""Where the bytes are: the implementations of `penstock.ports.store`."""

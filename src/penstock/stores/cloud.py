@@ -1,0 +1,206 @@
+"""S3, Google Cloud Storage and Azure Blob Storage: one adapter, over obstore.
+
+This module and no other imports obstore, so a program without a cloud store never loads it. Its
+own retries are off: after a lost answer they would report one's own put as somebody else's.
+`layers.retrying` repeats what is safe to repeat.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Any, assert_never
+
+from penstock.errors import MissingExtra, ObjectNotFound, StoreUnfit
+from penstock.ports.store import Create, Entry, Overwrite, PutMode, Replace, StoredObject, Written
+from penstock.runtime.exit import settle_at_exit
+from penstock.stores.cloud_errors import translate
+from penstock.stores.keys import check_key, check_prefix
+
+try:
+    from obstore.exceptions import BaseError
+    from obstore.store import AzureStore, GCSStore, S3Store
+except ImportError as error:
+    raise MissingExtra("all", "a queue on S3, GCS or Azure") from error
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta, PutResult
+    from obstore import PutMode as VendorPutMode
+    from obstore.store import ClientConfig, ObjectStore
+
+CONNECT_TIMEOUT = "5s"
+REQUEST_TIMEOUT = "20s"
+LIST_PAGE_KEYS = 1000
+
+# What obstore raises: its own errors, and two that Python has already.
+VENDOR_ERRORS = (BaseError, FileNotFoundError, ValueError)
+
+
+class CloudStore:
+    """A bucket or container, seen through a ready-made obstore client.
+
+    Versions are ETags; on GCS, whose conditions know no ETags, generations.
+    """
+
+    def __init__(self, store: ObjectStore, name: str) -> None:
+        settle_at_exit()
+        self._store = store
+        self._name = name
+        self._by_generation = isinstance(store, GCSStore)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name}>"
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def put(self, key: str, data: bytes, mode: PutMode) -> Written:
+        check_key(key)
+        try:
+            # In one request: in several parts it would be neither atomic nor conditional.
+            result = await self._store.put_async(
+                key, data, mode=self._vendor_mode(mode), use_multipart=False
+            )
+        except VENDOR_ERRORS as error:
+            raise translate(error, self._name, key, mode) from error
+        return Written(self._version(result))
+
+    async def get(self, key: str) -> StoredObject:
+        check_key(key)
+        try:
+            result = await self._store.get_async(key)
+            data = (await result.bytes_async()).to_bytes()
+        except VENDOR_ERRORS as error:
+            raise translate(error, self._name, key) from error
+        return StoredObject(data, self._version(result.meta), _modified_at(result.meta))
+
+    async def delete(self, key: str) -> None:
+        check_key(key)
+        try:
+            await self._store.delete_async(key)
+        except VENDOR_ERRORS as error:
+            translated = translate(error, self._name, key)
+            # Azure minds deleting what is not there; the port does not.
+            if not isinstance(translated, ObjectNotFound):
+                raise translated from error
+
+    async def list(self, prefix: str, start_after: str = "") -> AsyncIterator[Entry]:
+        check_prefix(prefix)
+        folder = prefix.rpartition("/")[0]
+        pages = self._store.list(
+            folder or None, offset=start_after or None, chunk_size=LIST_PAGE_KEYS
+        )
+        try:
+            async for page in pages:
+                # Not every server sorts bytes, and Azure's knows no offsets.
+                found = sorted(page, key=lambda meta: meta["path"])
+                for meta in found:
+                    if meta["path"].startswith(prefix) and meta["path"] > start_after:
+                        yield Entry(meta["path"], meta["size"], _modified_at(meta))
+                if found and found[0]["path"] > prefix and not _any_under(found, prefix):
+                    return
+        except VENDOR_ERRORS as error:
+            raise translate(error, self._name, prefix) from error
+
+    async def close(self) -> None:
+        """The client has no connection that must be given back."""
+
+    def _vendor_mode(self, mode: PutMode) -> VendorPutMode:
+        match mode:
+            case Create():
+                return "create"
+            case Overwrite():
+                return "overwrite"
+            case Replace(version):
+                return {"version": version} if self._by_generation else {"e_tag": version}
+            case _:
+                assert_never(mode)
+
+    def _version(self, source: PutResult | ObjectMeta) -> str:
+        version = source["version"] if self._by_generation else source["e_tag"]
+        if version is None:
+            raise StoreUnfit(self._name, "it does not tell the versions of its objects")
+        return version
+
+
+def s3_store(
+    bucket: str,
+    prefix: str = "",
+    *,
+    region: str | None = None,
+    endpoint: str | None = None,
+    profile: str | None = None,
+    **options: Any,
+) -> CloudStore:
+    """A bucket of S3 or of whatever speaks its language.
+
+    Credentials come from `options` (`access_key_id`, `secret_access_key`, …), a `profile`, or
+    where obstore looks by itself: AWS_… variables, web identity, the container's or machine's role.
+    """
+    from penstock.stores.s3_versions import VersionedS3Store, profile_credentials
+
+    if not profile and not {"access_key_id", "AWS_ACCESS_KEY_ID"} & {*options, *os.environ}:
+        profile = os.environ.get("AWS_PROFILE")
+    if profile:
+        options["credential_provider"] = profile_credentials(profile)
+    if region:
+        options["region"] = region
+    endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL")
+    if endpoint:
+        options["endpoint"] = endpoint
+        options.setdefault("virtual_hosted_style_request", False)
+    store = S3Store(bucket, **_common(prefix, endpoint, options))
+    return VersionedS3Store(store, _name("s3", bucket, prefix), profile=profile)
+
+
+def gcs_store(
+    bucket: str, prefix: str = "", *, endpoint: str | None = None, **options: Any
+) -> CloudStore:
+    """A bucket of Google Cloud Storage; credentials as Google's own tools find them."""
+    if endpoint:
+        options["base_url"] = endpoint
+    store = GCSStore(bucket, **_common(prefix, endpoint, options))
+    return CloudStore(store, _name("gs", bucket, prefix))
+
+
+def azure_store(
+    container: str,
+    prefix: str = "",
+    *,
+    account: str | None = None,
+    endpoint: str | None = None,
+    **options: Any,
+) -> CloudStore:
+    """A container of Azure Blob Storage; credentials from `options` or AZURE_… variables."""
+    if account:
+        options["account_name"] = account
+    if endpoint:
+        options["endpoint"] = endpoint
+    store = AzureStore(container, **_common(prefix, endpoint, options))
+    return CloudStore(store, _name("az", container, prefix))
+
+
+def _common(prefix: str, endpoint: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    client: ClientConfig = {"connect_timeout": CONNECT_TIMEOUT, "timeout": REQUEST_TIMEOUT}
+    if endpoint and endpoint.startswith("http://"):
+        client["allow_http"] = True
+    client.update(options.pop("client_options", {}))
+    return {
+        "prefix": prefix.strip("/") or None,
+        "client_options": client,
+        "retry_config": {"max_retries": 0},
+        **options,
+    }
+
+
+def _name(scheme: str, bucket: str, prefix: str) -> str:
+    return f"{scheme}://{bucket}/{prefix.strip('/')}".rstrip("/")
+
+
+def _modified_at(meta: ObjectMeta) -> float:
+    return meta["last_modified"].timestamp()
+
+
+def _any_under(page: Sequence[ObjectMeta], prefix: str) -> bool:
+    return any(meta["path"].startswith(prefix) for meta in page)

@@ -1,0 +1,110 @@
+"""A commit as bytes: one header line, then one event a line, all JSON.
+
+The header has the digest of the body, so a truncated or altered object is seen, and the digest of
+the header before it, so the commits form a chain: whoever has one header can tell whether
+a later log really continues it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from penstock.errors import Corrupt
+from penstock.kernel.events import Event
+from penstock.wire.level import FORMAT_LEVEL, digest, require_known
+
+CHAIN_START: Final = ""
+"""What the first commit has in place of a digest of the one before it."""
+
+
+class Header(Struct, frozen=True):
+    format: int
+    commit: int
+    commit_id: str
+    writer: str
+    epoch: int
+    """Which broker's reign it belongs to; 0 without one."""
+    at: float
+    events: int
+    body: str
+    previous: str
+
+
+class Commit(Struct, frozen=True):
+    header: Header
+    events: list[Event]
+    chain: str
+    """The digest of this header: what the next commit names as its previous."""
+    size_bytes: int
+
+
+_encoder: Final = msgspec.json.Encoder()
+_header_decoder: Final = msgspec.json.Decoder(Header)
+_events_decoder: Final = msgspec.json.Decoder(Event)
+_level_decoder: Final = msgspec.json.Decoder(dict[str, object])
+
+
+def encode_commit(
+    events: Sequence[Event],
+    *,
+    commit: int,
+    commit_id: str,
+    writer: str,
+    at: float,
+    previous: str,
+    epoch: int = 0,
+) -> tuple[bytes, str]:
+    """The object to store, and the chain digest after it."""
+    body = _encoder.encode_lines(events)
+    header = Header(
+        FORMAT_LEVEL, commit, commit_id, writer, epoch, at, len(events), digest(body), previous
+    )
+    line = _encoder.encode(header)
+    return b"\n".join((line, body)), digest(line)
+
+
+def decode_header(key: str, data: bytes) -> Header:
+    """Only the first line: enough to know whose commit it is."""
+    line = data.partition(b"\n")[0]
+    try:
+        return _header_decoder.decode(line)
+    except msgspec.MsgspecError as error:
+        _complain_of_level(key, line)
+        raise Corrupt(key, f"its header can't be read ({error})") from error
+
+
+def decode_commit(key: str, data: bytes) -> Commit:
+    header = decode_header(key, data)
+    require_known(key, header.format)
+    line, _, body = data.partition(b"\n")
+    if digest(body) != header.body:
+        raise Corrupt(key, "its body is not what its header says: truncated or altered")
+    try:
+        events = _events_decoder.decode_lines(body)
+    except msgspec.MsgspecError as error:
+        raise Corrupt(key, f"an event in it can't be read ({error})") from error
+    if len(events) != header.events:
+        raise Corrupt(key, f"it has {len(events)} events, its header says {header.events}")
+    return Commit(header, events, digest(line), len(data))
+
+
+def encode_event(event: Event) -> bytes:
+    return _encoder.encode(event)
+
+
+def decode_event(data: bytes | str) -> Event:
+    return _events_decoder.decode(data)
+
+
+def _complain_of_level(key: str, line: bytes) -> None:
+    """A header this code can't read may simply be newer; then say that."""
+    try:
+        level = _level_decoder.decode(line).get("format")
+    except msgspec.MsgspecError:
+        return
+    if isinstance(level, int):
+        require_known(key, level)

@@ -1,0 +1,195 @@
+"""The live state as bytes, in canonical form: equal states have equal bytes.
+
+A checkpoint is one head line and then one job a line, by the position at which its life began.
+Layout `single` stores the same parts in one readable object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from penstock.errors import Corrupt
+from penstock.kernel.job import Job, State
+from penstock.kernel.settings import DEFAULT_SETTINGS, Settings
+from penstock.kernel.state import QueueState
+from penstock.kernel.tenancy import Hold, QueueCounts
+from penstock.wire.level import FORMAT_LEVEL, digest, require_known
+
+JOBS_PER_SLICE: Final = 1_000
+"""How many jobs are encoded before others get a turn."""
+
+
+class KeyRecord(Struct, frozen=True, omit_defaults=True):
+    queue: str
+    type: str
+    key: str
+    id: str
+    life: int
+    until: float | None = None
+
+
+class QueueRecord(Struct, frozen=True, omit_defaults=True):
+    queue: str
+    now: dict[State, int]
+    left: dict[State, int] = {}
+    paused: bool = False
+
+
+class TenantRecord(Struct, frozen=True, omit_defaults=True):
+    tenant: str
+    queues: list[QueueRecord] = []
+    keys: list[KeyRecord] = []
+
+
+class Overview(Struct, frozen=True, omit_defaults=True):
+    """Everything in the state that is not a job."""
+
+    settings: Settings = DEFAULT_SETTINGS
+    tenants: list[TenantRecord] = []
+    consumers: dict[str, tuple[int, float]] = {}
+    swept_before: float = 0.0
+    released: dict[str, float] = {}
+    checkpoint_commit: int = 0
+    checkpoint_bytes: int = 0
+
+
+class CheckpointHead(Struct, frozen=True):
+    format: int
+    commit: int
+    chain: str
+    at: float
+    jobs: int
+    body: str
+    overview: Overview
+
+
+_encoder: Final = msgspec.json.Encoder()
+_head_decoder: Final = msgspec.json.Decoder(CheckpointHead)
+_job_decoder: Final = msgspec.json.Decoder(Job)
+_level_decoder: Final = msgspec.json.Decoder(dict[str, object])
+
+
+def overview(state: QueueState) -> Overview:
+    tenants = (_tenant_record(state, name) for name in sorted(state.tenants))
+    return Overview(
+        settings=state.settings,
+        tenants=[tenant for tenant in tenants if tenant.queues or tenant.keys],
+        consumers=dict(sorted(state.consumers.items())),
+        swept_before=state.swept_before,
+        released=dict(sorted(state.released.items())),
+        checkpoint_commit=state.checkpoint_commit,
+        checkpoint_bytes=state.checkpoint_bytes,
+    )
+
+
+def all_jobs(state: QueueState) -> list[Job]:
+    """A consistent picture: jobs are values, so the list does not change under its holder."""
+    return [job for tenancy in state.tenants.values() for job in tenancy.jobs.values()]
+
+
+def canonical(jobs: list[Job]) -> list[Job]:
+    return sorted(jobs, key=lambda job: job.life)
+
+
+def job_slices(jobs: Sequence[Job]) -> Iterator[bytes]:
+    """The encoded lines of many jobs, a slice at a time."""
+    for start in range(0, len(jobs), JOBS_PER_SLICE):
+        yield _encoder.encode_lines(jobs[start : start + JOBS_PER_SLICE])
+
+
+def encode_checkpoint(
+    parts: Overview, jobs: int, body: bytes, *, commit: int, chain: str, at: float
+) -> bytes:
+    head = CheckpointHead(FORMAT_LEVEL, commit, chain, at, jobs, digest(body), parts)
+    return _encoder.encode(head) + b"\n" + body
+
+
+def checkpoint_of(state: QueueState, *, commit: int, chain: str, at: float) -> bytes:
+    """The whole checkpoint in one go, for small states, tests and vacuum's re-folding."""
+    jobs = canonical(all_jobs(state))
+    body = b"".join(job_slices(jobs))
+    return encode_checkpoint(overview(state), len(jobs), body, commit=commit, chain=chain, at=at)
+
+
+def decode_checkpoint(key: str, data: bytes) -> tuple[CheckpointHead, list[Job]]:
+    line, _, body = data.partition(b"\n")
+    try:
+        head = _head_decoder.decode(line)
+    except msgspec.MsgspecError as error:
+        _complain_of_level(key, line)
+        raise Corrupt(key, f"its head can't be read ({error})") from error
+    require_known(key, head.format)
+    if digest(body) != head.body:
+        raise Corrupt(key, "its body is not what its head says: truncated or altered")
+    jobs = _job_decoder.decode_lines(body)
+    if len(jobs) != head.jobs:
+        raise Corrupt(key, f"it has {len(jobs)} jobs, its head says {head.jobs}")
+    return head, jobs
+
+
+def restore(parts: Overview, jobs: Sequence[Job], at: float) -> QueueState:
+    """The state that the parts were taken from."""
+    state = QueueState()
+    state.settings = parts.settings
+    state.consumers = dict(parts.consumers)
+    state.swept_before = parts.swept_before
+    state.released = dict(parts.released)
+    state.checkpoint_commit = parts.checkpoint_commit
+    state.checkpoint_bytes = parts.checkpoint_bytes
+    state.at = at
+    for tenant in parts.tenants:
+        _restore_tenant(state, tenant)
+    for job in jobs:
+        # Views into the checkpoint's buffer would keep all of it alive.
+        job.payload = job.payload.copy()
+        job.result = job.result.copy()
+        state.adopt(job)
+    state.results = type(state.results)(sorted(state.results, key=lambda job: job.trail[-1]))
+    return state
+
+
+def _tenant_record(state: QueueState, name: str) -> TenantRecord:
+    tenancy = state.tenants[name]
+    names = sorted({*tenancy.counts, *tenancy.paused})
+    queues = [_queue_record(queue, tenancy.counts, queue in tenancy.paused) for queue in names]
+    return TenantRecord(
+        tenant=name,
+        queues=[record for record in queues if record.now or record.paused],
+        keys=[
+            KeyRecord(*scope, hold.id, hold.life, hold.until)
+            for scope, hold in sorted(tenancy.keys.items(), key=lambda item: item[0])
+        ],
+    )
+
+
+def _queue_record(queue: str, counts: dict[str, QueueCounts], paused: bool) -> QueueRecord:
+    known = counts.get(queue, QueueCounts({}, {}))
+    return QueueRecord(queue, _without_zeros(known.now), _without_zeros(known.left), paused)
+
+
+def _without_zeros(counts: dict[State, int]) -> dict[State, int]:
+    return {state: count for state, count in sorted(counts.items()) if count}
+
+
+def _restore_tenant(state: QueueState, record: TenantRecord) -> None:
+    tenancy = state.tenancy(record.tenant)
+    for queue in record.queues:
+        tenancy.counts[queue.queue] = QueueCounts(dict(queue.now), dict(queue.left))
+        if queue.paused:
+            tenancy.paused.add(queue.queue)
+    for key in record.keys:
+        scope = (key.queue, key.type, key.key)
+        state.adopt_hold(record.tenant, scope, Hold(key.id, key.life, key.until))
+
+
+def _complain_of_level(key: str, line: bytes) -> None:
+    try:
+        level = _level_decoder.decode(line).get("format")
+    except msgspec.MsgspecError:
+        return
+    if isinstance(level, int):
+        require_known(key, level)

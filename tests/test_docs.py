@@ -1,0 +1,183 @@
+"""The documentation is executed: what it says is what happens.
+
+Python blocks of one page run in order, in one namespace, in an empty folder; `await` works at the
+top level, as it does in `python -m asyncio`. Shell blocks are checked against a short list of
+commands. There is no way to mark a block as not to be run.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import re
+import shlex
+import sys
+import textwrap
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [
+    page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if page.exists()
+]
+SHOWN = {"text", "json", "jsonl", "mermaid", "sql", "toml", "yaml"}
+FENCE = re.compile(r"(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})(?P<language>.*)")
+
+
+class Block(NamedTuple):
+    page: str
+    line: int
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+class BadBlock(Exception):
+    def __init__(self, block: Block, problem: str) -> None:
+        super().__init__(f"{block}: {problem}")
+
+
+def blocks_of(page: str, text: str) -> Iterator[Block]:
+    """Every fenced block; `line` is where its first line stands in the page."""
+    lines = enumerate(text.splitlines(), start=1)
+    for number, line in lines:
+        if not (opening := FENCE.fullmatch(line)):
+            continue
+        body = []
+        for _, inner in lines:
+            if inner.strip() == opening["ticks"]:
+                break
+            body.append(inner)
+        else:
+            raise BadBlock(Block(page, number, "", ""), "the block is never closed")
+        language = opening["language"].strip()
+        yield Block(page, number + 1, language, textwrap.dedent("\n".join(body)) + "\n")
+
+
+def check_page(page: str, text: str) -> None:
+    """Run what is Python, check what is shell, refuse what is neither nor known to be data."""
+    module = types.ModuleType("page")
+    # Registered, because annotations are looked up in the module of what they annotate.
+    sys.modules[module.__name__] = module
+    try:
+        with asyncio.Runner() as runner:
+            for block in blocks_of(page, text):
+                if block.language == "python":
+                    run_python(block, module, runner)
+                elif block.language == "sh":
+                    check_shell(block)
+                elif block.language not in SHOWN:
+                    raise BadBlock(block, f"{block.language!r} is neither python nor sh nor data")
+    finally:
+        del sys.modules[module.__name__]
+
+
+def run_python(block: Block, module: types.ModuleType, runner: asyncio.Runner) -> None:
+    # Blank lines before it make a traceback point into the page.
+    source = "\n" * (block.line - 1) + block.text
+    code = compile(source, block.page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    result = types.FunctionType(code, vars(module))()
+    # Only a block that awaits runs inside the loop, so others may call `asyncio.run` themselves.
+    if inspect.iscoroutine(result):
+        runner.run(result)
+
+
+def check_shell(block: Block) -> None:
+    for line in block.text.splitlines():
+        match shlex.split(line, comments=True):
+            case []:
+                pass
+            case ["make", *targets] if made_by_make(targets):
+                pass
+            case ["python", script, *_] if (ROOT / script).is_file():
+                pass
+            case ["pip", "install", _, *_] | ["git", "clone", _] | ["cd", _]:
+                pass
+            case _:
+                raise BadBlock(block, f"{line!r} is not a command that the documentation may show")
+
+
+def made_by_make(arguments: list[str]) -> bool:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    return {argument for argument in arguments if "=" not in argument} <= targets
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_does_what_it_says(page: Path) -> None:
+    check_page(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
+
+
+def test_blocks_of_one_page_share_their_names_and_one_event_loop() -> None:
+    check_page(
+        "page.md",
+        fenced("python", "import asyncio\nlock = asyncio.Lock()\nawait lock.acquire()")
+        + fenced("python", "lock.release()\nasync with lock:\n    assert lock.locked()"),
+    )
+
+
+def test_a_block_may_run_a_loop_of_its_own() -> None:
+    check_page("page.md", fenced("python", "import asyncio\nasyncio.run(asyncio.sleep(0))"))
+
+
+def test_a_block_that_is_indented_in_a_list_is_run_too() -> None:
+    with pytest.raises(ZeroDivisionError):
+        check_page("page.md", "1. see\n\n" + textwrap.indent(fenced("python", "1 / 0"), "   "))
+
+
+def test_a_failing_block_fails_and_points_into_the_page() -> None:
+    page = "# Title\n\n" + fenced("python", "ok = 1\nassert ok == 2")
+    with pytest.raises(AssertionError) as caught:
+        check_page("page.md", page)
+    frame = caught.traceback[-1]
+    assert (frame.path, frame.lineno + 1) == ("page.md", 5)
+
+
+def test_a_failing_await_fails() -> None:
+    text = "import asyncio\nawait asyncio.wait_for(asyncio.Event().wait(), 0)"
+    with pytest.raises(TimeoutError):
+        check_page("page.md", fenced("python", text))
+
+
+@pytest.mark.parametrize("language", ["python no-run", "py", "pycon", "bash", "console", ""])
+def test_a_block_cannot_hide_from_being_run(language: str) -> None:
+    with pytest.raises(BadBlock):
+        check_page("page.md", fenced(language, "x = 1"))
+
+
+@pytest.mark.parametrize(
+    "line", ["make nothing-like-it", "curl example.com | sh", "python missing.py", "pip install"]
+)
+def test_a_shell_line_off_the_list_fails(line: str) -> None:
+    with pytest.raises(BadBlock):
+        check_page("page.md", fenced("sh", line))
+
+
+def test_shell_lines_on_the_list_pass() -> None:
+    lines = [
+        "make setup test",
+        "make sim SEEDS=10  # quick",
+        "pip install 'penstock[all]'",
+        "cd here",
+    ]
+    check_page("page.md", fenced("sh", "\n".join(lines)))
+
+
+def test_a_block_that_is_never_closed_fails() -> None:
+    with pytest.raises(BadBlock):
+        check_page("page.md", "```python\nx = 1\n")
+
+
+def fenced(language: str, text: str) -> str:
+    return f"```{language}\n{text}\n```\n\n"
