@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.kernel.job import Job as Job
     from penstock.kernel.job import State as State
     from penstock.kernel.retry import RetryPolicy as RetryPolicy
-    from penstock.wiring import open as open
+    from penstock.wiring import open as open  # noqa: A004  # `penstock.open` is the public name
     from penstock.wiring import open_sync as open_sync
 
 __version__ = "0.1.0"

@@ -66,13 +66,12 @@ def open_store(address: Address) -> ObjectStore:
         return local_store(address.path, fsync=options.fsync)
     from penstock.stores import cloud
 
-    make = {"s3": cloud.s3_store, "gs": cloud.gcs_store, "az": cloud.azure_store}[address.scheme]
-    chosen = {"region": options.region, "endpoint": options.endpoint}
-    return make(
-        address.place,
-        address.path,
-        **{name: value for name, value in chosen.items() if value is not None},
-    )
+    endpoint = options.endpoint
+    if address.scheme == "s3":
+        return cloud.s3_store(address.place, address.path, region=options.region, endpoint=endpoint)
+    if address.scheme == "gs":
+        return cloud.gcs_store(address.place, address.path, endpoint=endpoint)
+    return cloud.azure_store(address.place, address.path, endpoint=endpoint)
 
 
 def _backend(address: Address, store: ObjectStore | None, services: Services) -> Backend:
@@ -109,7 +108,7 @@ def _adapted(store: Any) -> ObjectStore:
     if type(store).__module__.partition(".")[0] == "obstore":
         from penstock.stores.cloud import CloudStore
 
-        return CloudStore(store)
+        return CloudStore(store, repr(store))
     missing = [name for name in ("put", "get", "delete", "list") if not hasattr(store, name)]
     if missing:
         raise InvalidInput(

@@ -237,7 +237,7 @@ def read_only(root: Path) -> Iterator[None]:
     for above in root.parents:
         if user == 0 and not above.stat().st_mode & stat.S_IXOTH:
             modes[above] = stat.S_IMODE(above.stat().st_mode)
-            above.chmod(modes[above] | stat.S_IXOTH | stat.S_IROTH)
+            above.chmod(modes[above] | 0o055)
     try:
         if user == 0:
             os.seteuid(NOBODY)

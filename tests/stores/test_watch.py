@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import cast
+from typing import Self, cast
 
 import pytest
 
@@ -34,7 +34,7 @@ class Watching:
         self.store = WatchedLocalStore(root)
         self._prefix = prefix
 
-    async def __aenter__(self) -> Watching:
+    async def __aenter__(self) -> Self:
         self._watch = cast(AsyncGenerator[None], self.store.watch(self._prefix))
         await self.change()
         return self

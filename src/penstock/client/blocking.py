@@ -17,6 +17,7 @@ from typing import Any, Self, TypeVar
 
 from penstock.client.queue import Queue
 from penstock.runtime.loops import new_loop
+from penstock.runtime.tasks import TaskSet
 
 Result = TypeVar("Result")
 
@@ -130,11 +131,12 @@ class _Holding:
     def __init__(self, manager: AbstractAsyncContextManager[Any]) -> None:
         self._manager = manager
         self._leave = asyncio.Event()
-        self._task: asyncio.Future[None] | None = None
+        self._tasks = TaskSet("blocking")
+        self._task: asyncio.Task[None] | None = None
 
     async def enter(self) -> Any:
         entered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._task = asyncio.ensure_future(self._hold(entered))
+        self._task = self._tasks.start("context", self._hold(entered))
         return await entered
 
     async def leave(self) -> None:

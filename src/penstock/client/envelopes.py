@@ -62,10 +62,10 @@ class Envelopes:
             return list(map(self.open_inline, jobs))
         return list(await asyncio.gather(*map(self.open, jobs)))
 
-    async def result(self, inline: Raw, codec: str, key: str | None) -> Any:
+    async def result(self, inline: Raw | None, codec: str, key: str | None) -> Any:
         if key is not None:
             return await self._fetch(key, codec)
-        return self._codecs.decode_inline(inline, codec)
+        return None if inline is None else self._codecs.decode_inline(inline, codec)
 
     async def open_receipt(self, receipt: Receipt) -> Receipt:
         result = await self.result(receipt.result, receipt.result_codec, receipt.result_key)

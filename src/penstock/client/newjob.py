@@ -63,13 +63,16 @@ def submission(
         raise InvalidJob("priority", new.priority, f"a whole number within ±{PRIORITY_MAX}")
     if type(new.max_attempts) is not int or new.max_attempts < 1:
         raise InvalidJob("max_attempts", new.max_attempts, "it must be 1 or more")
-    check_seconds("timeout_seconds", new.timeout_seconds)
-    if new.timeout_seconds == 0:
-        raise InvalidJob("timeout_seconds", 0, "an attempt needs some time")
-    check_seconds("delay_seconds", new.delay_seconds)
-    check_seconds("unique_seconds", new.unique_seconds)
-    if new.run_at is not None and new.delay_seconds:
-        raise InvalidJob("run_at", new.run_at, "give either run_at or delay_seconds")
+    if new.timeout_seconds != DEFAULT_TIMEOUT_SECONDS:
+        check_seconds("timeout_seconds", new.timeout_seconds)
+        if new.timeout_seconds == 0:
+            raise InvalidJob("timeout_seconds", 0, "an attempt needs some time")
+    if new.delay_seconds != 0:
+        check_seconds("delay_seconds", new.delay_seconds)
+        if new.run_at is not None:
+            raise InvalidJob("run_at", new.run_at, "give either run_at or delay_seconds")
+    if new.unique_seconds != 0:
+        check_seconds("unique_seconds", new.unique_seconds)
     if new.retry is not None and not isinstance(new.retry, RetryPolicy):
         raise InvalidJob("retry", new.retry, "it must be a penstock.RetryPolicy")
     return Submission(
@@ -111,8 +114,6 @@ def check_text(field: str, value: object) -> None:
 
 
 def check_seconds(field: str, value: object) -> None:
-    if value.__class__ is float and 0 <= value < float("inf"):  # type: ignore[operator]
-        return
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         raise InvalidJob(field, value, "it must be a number of seconds")
     if value < 0:

@@ -17,12 +17,14 @@ from penstock.kernel.commands import (
     Ack,
     AnyCommand,
     Archive,
+    Beat,
     Cancel,
     Claim,
     Configure,
     DropConsumer,
     Enqueue,
     Expire,
+    Failure,
     Heartbeat,
     MoveConsumer,
     Nack,
@@ -33,6 +35,7 @@ from penstock.kernel.commands import (
     Release,
     Replay,
     Resume,
+    Return,
     Submission,
     Success,
     Sweep,
@@ -147,19 +150,19 @@ class Batch:
         if event is not None:
             self._emit(event)
 
-    def _heartbeat(self, tenant: str, beat: decide.Beat) -> float:
+    def _heartbeat(self, tenant: str, beat: Beat) -> float:
         event = decide.heartbeat(self._state, tenant, beat, self._now)
         self._emit(event)
         return event.lease_until
 
-    def _nack(self, tenant: str, failure: decide.Failure) -> State:
+    def _nack(self, tenant: str, failure: Failure) -> State:
         event = decide.nack(self._state, tenant, failure, self._now)
         if isinstance(event, State):
             return event
         self._emit(event)
         return self._state.tenancy(tenant).jobs[failure.id].state
 
-    def _release(self, tenant: str, item: decide.Return) -> None:
+    def _release(self, tenant: str, item: Return) -> None:
         event = decide.release(self._state, tenant, item, self._now)
         if event is not None:
             self._emit(event)

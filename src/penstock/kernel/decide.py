@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -81,7 +81,8 @@ def enqueue(
             return _receipt(holder)
         if new.unique_seconds > 0:
             key_until = now.at + new.unique_seconds
-    _require_unswept(state, "payload", new.payload_key)
+    if new.payload_key is not None:
+        _require_unswept(state, "payload", new.payload_key)
     due = now.at + new.delay_seconds if new.run_at is None else new.run_at
     return Enqueued(
         position=now.position,
@@ -91,7 +92,7 @@ def enqueue(
         type=new.type,
         id=new.id,
         life=now.position,
-        run_at=due if due > now.at else now.at,
+        run_at=max(now.at, due),
         payload=new.payload,
         codec=new.codec,
         payload_key=new.payload_key,
@@ -157,8 +158,9 @@ def ack(state: QueueState, tenant: str, success: Success, now: Moment) -> Comple
     job = state.find(tenant, success.id, now.at)
     if job is not None and job.state is State.COMPLETED and job.ended_lease == success.lease:
         return None
-    job = held(state, tenant, success.id, success.lease, now.at)
-    _require_unswept(state, "result", success.result_key)
+    job = _held(state, job, success.id, success.lease, now.at)
+    if success.result_key is not None:
+        _require_unswept(state, "result", success.result_key)
     return Completed(
         position=now.position,
         at=now.at,
@@ -276,7 +278,10 @@ def known(state: QueueState, tenant: str, id: str, at: float) -> Job:
 
 def held(state: QueueState, tenant: str, id: str, lease: Lease, at: float) -> Job:
     """The running job that this lease is on, or the reason why it is not."""
-    job = state.find(tenant, id, at)
+    return _held(state, state.find(tenant, id, at), id, lease, at)
+
+
+def _held(state: QueueState, job: Job | None, id: str, lease: Lease, at: float) -> Job:
     if job is None:
         raise LeaseLost(id)
     if job.state is State.CANCELLED:
@@ -328,7 +333,7 @@ def _retry_at(job: Job, delay_seconds: float | None, now: Moment) -> float:
     return now.at + delay_seconds
 
 
-def _attempt_end(job: Job, now: Moment, failures: int) -> dict[str, object]:
+def _attempt_end(job: Job, now: Moment, failures: int) -> dict[str, Any]:
     return {
         "position": now.position,
         "at": now.at,
@@ -346,7 +351,7 @@ def _attempt_end(job: Job, now: Moment, failures: int) -> dict[str, object]:
     }
 
 
-def _job_end(job: Job, now: Moment, failures: int) -> dict[str, object]:
+def _job_end(job: Job, now: Moment, failures: int) -> dict[str, Any]:
     return {
         **_attempt_end(job, now, failures),
         "priority": job.priority,
@@ -358,9 +363,9 @@ def _job_end(job: Job, now: Moment, failures: int) -> dict[str, object]:
     }
 
 
-def _require_unswept(state: QueueState, what: str, key: str | None) -> None:
+def _require_unswept(state: QueueState, what: str, key: str) -> None:
     """A side object that a sweep may have deleted can't be published any more."""
-    if key is not None and _named_at(key) < state.swept_before:
+    if _named_at(key) < state.swept_before:
         raise InvalidJob(what, key, "it was stored too long ago and may be gone; send it again")
 
 

@@ -35,7 +35,7 @@ def commit_of(position: int) -> int:
     return position // EVENTS_PER_COMMIT
 
 
-class _Fact(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event"):
+class Fact(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event"):
     position: int
     at: float
     tenant: str
@@ -48,14 +48,14 @@ class _Fact(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event"
         return tag
 
 
-class _JobFact(_Fact, frozen=True, gc=False, omit_defaults=True, tag_field="event"):
+class JobFact(Fact, frozen=True, gc=False, omit_defaults=True, tag_field="event"):
     queue: str
     type: str
     id: str
     life: int
 
 
-class Enqueued(_JobFact, frozen=True, gc=False, omit_defaults=True, tag="enqueued"):
+class Enqueued(JobFact, frozen=True, gc=False, omit_defaults=True, tag="enqueued"):
     run_at: float
     payload: Raw = ABSENT
     codec: str = DEFAULT_CODEC
@@ -70,7 +70,7 @@ class Enqueued(_JobFact, frozen=True, gc=False, omit_defaults=True, tag="enqueue
     trace: str | None = None
 
 
-class Claimed(_JobFact, frozen=True, gc=False, omit_defaults=True, tag="claimed"):
+class Claimed(JobFact, frozen=True, gc=False, omit_defaults=True, tag="claimed"):
     """Its position is the lease's fence, its operation the lease's secret."""
 
     attempt: int
@@ -81,20 +81,20 @@ class Claimed(_JobFact, frozen=True, gc=False, omit_defaults=True, tag="claimed"
     worker: str | None = None
 
 
-class Extended(_JobFact, frozen=True, gc=False, omit_defaults=True, tag="extended"):
+class Extended(JobFact, frozen=True, gc=False, omit_defaults=True, tag="extended"):
     attempt: int
     lease_until: float
     worker: str | None = None
 
 
-class Progressed(_JobFact, frozen=True, gc=False, omit_defaults=True, tag="progressed"):
+class Progressed(JobFact, frozen=True, gc=False, omit_defaults=True, tag="progressed"):
     attempt: int
     lease_until: float
     progress: float
     worker: str | None = None
 
 
-class _AttemptEnd(_JobFact, frozen=True, gc=False, omit_defaults=True, tag_field="event"):
+class _AttemptEnd(JobFact, frozen=True, gc=False, omit_defaults=True, tag_field="event"):
     attempt: int
     failures: int
     enqueued_at: float
@@ -149,51 +149,51 @@ class Cancelled(_JobEnd, frozen=True, gc=False, omit_defaults=True, tag="cancell
     pass
 
 
-class Replayed(_JobFact, frozen=True, gc=False, omit_defaults=True, tag="replayed"):
+class Replayed(JobFact, frozen=True, gc=False, omit_defaults=True, tag="replayed"):
     run_at: float
 
 
-class Archived(_JobFact, frozen=True, gc=False, omit_defaults=True, tag="archived"):
+class Archived(JobFact, frozen=True, gc=False, omit_defaults=True, tag="archived"):
     pass
 
 
-class Unarchived(_JobFact, frozen=True, gc=False, omit_defaults=True, tag="unarchived"):
+class Unarchived(JobFact, frozen=True, gc=False, omit_defaults=True, tag="unarchived"):
     pass
 
 
-class Paused(_Fact, frozen=True, gc=False, omit_defaults=True, tag="paused"):
+class Paused(Fact, frozen=True, gc=False, omit_defaults=True, tag="paused"):
     queue: str
 
 
-class Resumed(_Fact, frozen=True, gc=False, omit_defaults=True, tag="resumed"):
+class Resumed(Fact, frozen=True, gc=False, omit_defaults=True, tag="resumed"):
     queue: str
 
 
-class Configured(_Fact, frozen=True, gc=False, omit_defaults=True, tag="configured"):
+class Configured(Fact, frozen=True, gc=False, omit_defaults=True, tag="configured"):
     settings: Settings
 
 
-class Checkpointed(_Fact, frozen=True, gc=False, omit_defaults=True, tag="checkpointed"):
+class Checkpointed(Fact, frozen=True, gc=False, omit_defaults=True, tag="checkpointed"):
     """A checkpoint of an earlier commit is stored; the tail is counted from there."""
 
     commit: int
     size_bytes: int
 
 
-class Swept(_Fact, frozen=True, gc=False, omit_defaults=True, tag="swept"):
-    """Side objects named before this time may be deleted; none of them can be published any more."""
+class Swept(Fact, frozen=True, gc=False, omit_defaults=True, tag="swept"):
+    """Side objects named before this time may be deleted; none can be published any more."""
 
     before: float
 
 
-class ConsumerMoved(_Fact, frozen=True, gc=False, omit_defaults=True, tag="consumer_moved"):
+class ConsumerMoved(Fact, frozen=True, gc=False, omit_defaults=True, tag="consumer_moved"):
     """A registered reader has taken everything up to a position; vacuum stays behind it."""
 
     consumer: str
     reached: int
 
 
-class ConsumerDropped(_Fact, frozen=True, gc=False, omit_defaults=True, tag="consumer_dropped"):
+class ConsumerDropped(Fact, frozen=True, gc=False, omit_defaults=True, tag="consumer_dropped"):
     consumer: str
 
 

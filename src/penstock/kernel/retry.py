@@ -10,7 +10,7 @@ from penstock.errors import InvalidJob
 
 
 class RetryPolicy(Struct, frozen=True, gc=False, omit_defaults=True):
-    """Exponential backoff: `initial × multiplier^(failures - 1)`, capped, then spread by the jitter."""
+    """Exponential backoff: `initial × multiplier^(failures - 1)`, capped, spread by the jitter."""
 
     initial_seconds: float = 1.0
     multiplier: float = 2.0

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterable
 from copy import copy
 from heapq import heappop, heappush
+from typing import assert_never
 
 from penstock.kernel.events import (
     Checkpointed,
@@ -22,7 +23,9 @@ from penstock.kernel.events import (
     Enqueued,
     Event,
     JobEvent,
+    JobFact,
     Paused,
+    QueueEvent,
     Replayed,
     Resumed,
     Swept,
@@ -103,11 +106,17 @@ class QueueState:
             )
 
     def apply(self, event: Event) -> None:
+        if isinstance(event, Enqueued):
+            self._replace(self.tenancy(event.tenant), None, born(event))
+            if event.key is not None:
+                self._hold_key(event.tenant, (event.queue, event.type, event.key), event)
+        elif isinstance(event, JobFact):
+            self._apply_to_job(event)
+        else:
+            self._apply_to_queue(event)
+
+    def _apply_to_queue(self, event: QueueEvent) -> None:
         match event:
-            case Enqueued():
-                self._replace(self.tenancy(event.tenant), None, born(event))
-                if event.key is not None:
-                    self._hold_key(event.tenant, (event.queue, event.type, event.key), event)
             case Paused():
                 self._change_paused(event.tenant, event.queue, paused=True)
             case Resumed():
@@ -128,7 +137,7 @@ class QueueState:
                 rest = {name: at for name, at in self.consumers.items() if name != event.consumer}
                 self._set("consumers", rest)
             case _:
-                self._apply_to_job(event)
+                assert_never(event)
 
     def fold(self, at: float, events: Iterable[Event]) -> None:
         """Takes in one whole commit that is known to be true."""
@@ -163,10 +172,9 @@ class QueueState:
         undo = self._undo
         assert undo is not None, "nothing to roll back"
         self._undo = None
-        for (tenant, id), old in undo.jobs.items():
-            tenancy = self.tenants[tenant]
+        for tenancy, id, old in reversed(undo.jobs):
             # As a copy, so that the old version's entries, which are dead, stay dead.
-            self._replace(tenancy, tenancy.jobs.get(id), None if old is None else copy(old))
+            self._replace(tenancy, tenancy.jobs.get(id), old and copy(old))
         for tenant, scope, hold in reversed(undo.keys):
             self._put_hold(self.tenants[tenant], scope, hold)
             if hold is not None and hold.until is not None:
@@ -213,14 +221,14 @@ class QueueState:
         subject = after or before
         assert subject is not None
         if self._undo is not None:
-            self._undo.jobs.setdefault((tenancy.name, subject.id), before)
+            self._undo.jobs.append((tenancy, subject.id, before))
         now = tenancy.queue_counts(subject.queue).now
-        if after is not None:
-            tenancy.jobs[after.id] = after
-            now[after.state] = now.get(after.state, 0) + 1
+        if after is None:
+            del tenancy.jobs[subject.id]
+        else:
+            tenancy.jobs[subject.id] = after
+            now[after.state] += 1
         if before is not None:
-            if after is None:
-                del tenancy.jobs[before.id]
             now[before.state] -= 1
             self._unindex(tenancy, before)
         if after is not None:
@@ -287,7 +295,7 @@ class QueueState:
         self._replace(tenancy, job, None)
         counts = tenancy.queue_counts(job.queue)
         counts.now[job.state] += 1
-        counts.left[job.state] = counts.left.get(job.state, 0) + 1
+        counts.left[job.state] += 1
 
     def _let_results_go(self) -> None:
         while self.results_bytes > self.settings.results_bytes_max:
@@ -347,7 +355,7 @@ class QueueState:
         setattr(self, name, value)
 
     def adopt(self, job: Job) -> None:
-        """Installs a job from a snapshot, as it is; counters and keys come from the snapshot too."""
+        """Installs a job from a snapshot as it is; counters and keys come from there too."""
         tenancy = self.tenancy(job.tenant)
         tenancy.jobs[job.id] = job
         self._index(tenancy, job)
@@ -364,7 +372,7 @@ class _Undo:
     __slots__ = ("fields", "jobs", "keys", "left", "paused")
 
     def __init__(self) -> None:
-        self.jobs: dict[tuple[str, str], Job | None] = {}
+        self.jobs: list[tuple[Tenancy, str, Job | None]] = []
         self.keys: list[tuple[str, Scope, Hold | None]] = []
         self.left: list[Job] = []
         self.paused: list[tuple[str, str, bool]] = []
@@ -372,4 +380,4 @@ class _Undo:
 
 
 def _size_bytes(job: Job) -> int:
-    return memoryview(job.result).nbytes
+    return len(job.result)

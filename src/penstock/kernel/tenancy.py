@@ -5,6 +5,7 @@ Everything that a tenant can see is in here and nothing else is, so nothing can 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from heapq import merge
 from typing import TypeAlias
@@ -26,16 +27,19 @@ class Hold(Struct, frozen=True, gc=False):
     until: float | None = None
 
 
-class QueueCounts(Struct):
+class QueueCounts:
     """How many jobs one queue ever had, by the state they are in or left in."""
 
-    now: dict[State, int]
-    """Jobs of this queue by state, those that have left included."""
-    left: dict[State, int]
-    """How many of those are no longer in the live state."""
+    __slots__ = ("left", "now")
+
+    def __init__(self) -> None:
+        self.now: defaultdict[State, int] = defaultdict(int)
+        """Jobs of this queue by state, those that have left included."""
+        self.left: defaultdict[State, int] = defaultdict(int)
+        """How many of those are no longer in the live state."""
 
     def live(self, state: State) -> int:
-        return self.now.get(state, 0) - self.left.get(state, 0)
+        return self.now[state] - self.left[state]
 
 
 class Tenancy:
@@ -87,5 +91,5 @@ class Tenancy:
     def queue_counts(self, queue: str) -> QueueCounts:
         counts = self.counts.get(queue)
         if counts is None:
-            counts = self.counts[queue] = QueueCounts({}, {})
+            counts = self.counts[queue] = QueueCounts()
         return counts

@@ -100,7 +100,7 @@ class Backend(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Finishes what was accepted, then lets everything go. Further calls raise `QueueClosed`."""
+        """Finishes what was accepted, then lets go. Further calls raise `QueueClosed`."""
         ...
 
     async def execute(self, command: Command[Answer]) -> Answer:
@@ -137,7 +137,7 @@ class Backend(Protocol):
         types: Sequence[str] | None,
         timeout_seconds: float,
     ) -> None:
-        """Returns when a claim may find something, or when the time is up. A hint, never a promise."""
+        """Returns when a claim may find something, or the time is up. A hint, not a promise."""
         ...
 
     def watch_end(self, tenant: str, id: str) -> AbstractContextManager[Awaitable[EndEvent | None]]:

@@ -68,8 +68,8 @@ class ObjectStore(Protocol):
     - A reader sees the old object or the new one, never a part; after a put was applied, every
       `get` sees it.
     - `get` of nothing raises `ObjectNotFound`; `delete` of nothing is fine.
-    - `list` yields the keys under a prefix in ascending order of their UTF-8 bytes, after `start_after`. It
-      may lag behind the puts on some stores; nothing correct depends on it being fresh.
+    - `list` yields the keys under a prefix in ascending order of their UTF-8 bytes, those after
+      `start_after`. It may lag behind the puts on some stores; nothing correct depends on it.
     - `modified_at` is the store's own clock, in seconds since the epoch.
 
     Keys are relative paths of `[A-Za-z0-9._=-]` segments joined by `/`.

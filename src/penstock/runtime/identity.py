@@ -7,6 +7,8 @@ import random
 import secrets
 import time
 
+_VARIANTS = "89ab"
+
 _generator = random.Random(os.urandom(32))
 # A forked child would otherwise draw the same ids as its parent.
 os.register_at_fork(after_in_child=lambda: _generator.seed(os.urandom(32)))
@@ -19,13 +21,10 @@ def random_id() -> str:
 
 def time_ordered_id() -> str:
     """A UUIDv7: unique, and sorted by the millisecond it was made in. Not a secret."""
-    bits = _generator.getrandbits(74)
-    value = (
-        (time.time_ns() // 1_000_000 & 0xFFFF_FFFF_FFFF) << 80
-        | 0x7000 << 64
-        | (bits >> 62) << 64
-        | 0x8000_0000_0000_0000
-        | bits & 0x3FFF_FFFF_FFFF_FFFF
+    moment = time.time_ns() // 1_000_000 & 0xFFFF_FFFF_FFFF
+    bits = _generator.getrandbits(76)
+    text = f"{moment:012x}{bits:019x}"
+    # The last two of those bits choose the variant's digit, 8, 9, a or b.
+    return (
+        f"{text[:8]}-{text[8:12]}-7{text[12:15]}-{_VARIANTS[bits & 3]}{text[15:18]}-{text[18:30]}"
     )
-    text = f"{value:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -8,6 +8,18 @@ from math import isinf
 from typing import Any
 
 
+async def both(first: Coroutine[Any, Any, None], second: Coroutine[Any, Any, None]) -> None:
+    """Runs two at once; an error of either is raised as it is, after the other has ended."""
+    other = asyncio.create_task(second)
+    try:
+        await first
+    except BaseException:
+        other.cancel()
+        await asyncio.gather(other, return_exceptions=True)
+        raise
+    await other
+
+
 class Repeat:
     """Calls something every so many seconds until cancelled."""
 

@@ -122,7 +122,7 @@ class Folder:
 
     def make_folder(self, key_prefix: str) -> str:
         """The folder that holds the keys with this prefix, made if need be."""
-        folder = os.path.join(self._root, key_prefix.rpartition("/")[0])
+        folder = self._path(key_prefix.rpartition("/")[0]).rstrip("/")
         os.makedirs(folder, exist_ok=True)
         return folder
 

@@ -123,4 +123,4 @@ def _in_order(page: dict[str, Any], key: str) -> Sequence[dict[str, Any]]:
         for version in (*page.get("Versions", ()), *page.get("DeleteMarkers", ()))
         if version["Key"] == key
     ]
-    return sorted(found, key=lambda version: version["LastModified"], reverse=True)
+    return sorted(found, key=lambda v: (v["LastModified"], v["IsLatest"]), reverse=True)

@@ -7,6 +7,7 @@ import contextlib
 import threading
 from collections.abc import AsyncIterator
 
+from penstock.stores.folder import PRIVATE_FOLDER
 from penstock.stores.keys import check_prefix
 from penstock.stores.local import LocalStore
 
@@ -77,12 +78,15 @@ class _Watch:
                     )
                     if isinstance(changes, str):
                         return
-                    if any(path.startswith(self._path_prefix) for _, path in changes):
+                    if any(self._concerns(path) for _, path in changes):
                         self._tell()
         except (OSError, RuntimeError) as error:
             # RuntimeError is what the package raises when the system has no watches left.
             self.error = error
             self._tell()
+
+    def _concerns(self, path: str) -> bool:
+        return path.startswith(self._path_prefix) and f"/{PRIVATE_FOLDER}/" not in path
 
     def _tell(self) -> None:
         # The loop may have been closed by a program that did not close the watch.

@@ -97,7 +97,8 @@ def encode_event(event: Event) -> bytes:
 
 
 def decode_event(data: bytes | str) -> Event:
-    return _events_decoder.decode(data)
+    event: Event = _events_decoder.decode(data)
+    return event
 
 
 def _complain_of_level(key: str, line: bytes) -> None:

@@ -167,7 +167,7 @@ def _tenant_record(state: QueueState, name: str) -> TenantRecord:
 
 
 def _queue_record(queue: str, counts: dict[str, QueueCounts], paused: bool) -> QueueRecord:
-    known = counts.get(queue, QueueCounts({}, {}))
+    known = counts.get(queue) or QueueCounts()
     return QueueRecord(queue, _without_zeros(known.now), _without_zeros(known.left), paused)
 
 
@@ -178,7 +178,9 @@ def _without_zeros(counts: dict[State, int]) -> dict[State, int]:
 def _restore_tenant(state: QueueState, record: TenantRecord) -> None:
     tenancy = state.tenancy(record.tenant)
     for queue in record.queues:
-        tenancy.counts[queue.queue] = QueueCounts(dict(queue.now), dict(queue.left))
+        counts = tenancy.queue_counts(queue.queue)
+        counts.now.update(queue.now)
+        counts.left.update(queue.left)
         if queue.paused:
             tenancy.paused.add(queue.queue)
     for key in record.keys:

@@ -1,18 +1,20 @@
 """Commit time: this machine's clock, corrected by the store's and never going back.
 
 The store stamps what is written with its own time. If we wrote something between `sent` and
-`answered` and the store says `modified`, then its clock minus ours lies between `modified - answered`
-and `modified - sent`, plus the grain of its stamps (whole seconds on S3). Only what lies outside of
-that interval is an error for certain, so only that much is corrected; more than the allowed
-skew means that this machine should not write at all.
+`answered` and the store says `modified`, then its clock minus ours lies between `modified -
+answered` and `modified - sent`, plus the grain of its stamps (whole seconds on S3). Only what lies
+outside of that interval is an error for certain, so only that much is corrected; more than the
+allowed skew means that this machine should not write at all.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 from penstock.engines.ledger.names import PROBES
-from penstock.errors import ClockSkew
+from penstock.errors import ClockSkew, StoreDenied
+from penstock.kernel.settings import Settings
 from penstock.ports.store import ObjectStore, Overwrite
 from penstock.runtime.services import Services
 
@@ -54,13 +56,18 @@ class CommitClock:
         await self._store.delete(key)
         self.compare(sent, answered, modified_at, limit_seconds)
 
+    async def calibrate_if_allowed(self, settings: Settings) -> None:
+        """A reader may lack the right to write; should it write after all, it is told then."""
+        with contextlib.suppress(StoreDenied):
+            await self.calibrate(settings.clock_skew_seconds)
+
     def compare(
         self, sent: float, answered: float, modified_at: float, limit_seconds: float
     ) -> None:
         """Takes in one comparison; raises `ClockSkew` when the clocks are too far apart."""
         grain = _WHOLE_SECOND if modified_at == int(modified_at) else 0.0
         least, most = modified_at - answered, modified_at + grain - sent
-        # A clock that was set back in between gives an impossible interval; nothing follows from it.
+        # A clock set back in between gives an impossible interval; nothing follows from it.
         offset = 0.0
         if least > 0 and most >= least:
             offset = least

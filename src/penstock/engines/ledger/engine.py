@@ -132,9 +132,9 @@ class LedgerEngine:
         with self._listeners.listening():
             await self._look(_nothing)
             first = await self._journal.first_commit()
-            commit = commit_of(since) if since > 0 else first
-            if commit < first and since != position_of(first, 0) - 1:
+            if 0 < since < position_of(first, 0) - 1:
                 raise Gap(since, first)
+            commit = max(commit_of(since), first)
             while True:
                 news = self._listeners.commits.next()
                 while commit <= self._journal.head.commit:

@@ -42,25 +42,14 @@ class Request:
         ids = tuple(job.id for job in self.work.jobs) if isinstance(self.work, Enqueue) else ()
         return type(self.work).__name__.lower(), ids
 
-    def items(self) -> int:
-        match self.work:
-            case Enqueue(jobs=jobs):
-                return len(jobs)
-            case Claim(count=count):
-                return count
-            case Ack(items=items):
-                return len(items)
-            case _:
-                return 1
-
-    def size_bytes(self) -> int:
-        match self.work:
-            case Enqueue(jobs=jobs):
-                return sum(memoryview(job.payload).nbytes for job in jobs)
-            case Ack(items=items):
-                return sum(memoryview(item.result).nbytes for item in items)
-            case _:
-                return 0
+    def weight(self) -> tuple[int, int]:
+        """How many items it has, and how many bytes they bring into the commit."""
+        work = self.work
+        if isinstance(work, Enqueue):
+            return len(work.jobs), sum([len(job.payload) for job in work.jobs])
+        if isinstance(work, Ack):
+            return len(work.items), sum([len(item.result) for item in work.items])
+        return (work.count if isinstance(work, Claim) else 1), 0
 
 
 class Inbox:
@@ -103,8 +92,9 @@ class Inbox:
                 # Its caller has left before anything was sent, so it never happened.
                 self._waiting.popleft()
                 continue
-            items += request.items()
-            size_bytes += request.size_bytes()
+            more_items, more_bytes = request.weight()
+            items += more_items
+            size_bytes += more_bytes
             if batch and (items > BATCH_ITEMS_MAX or size_bytes > BATCH_BYTES_MAX):
                 break
             batch.append(self._waiting.popleft())

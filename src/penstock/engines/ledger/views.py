@@ -60,7 +60,7 @@ def next_due_seconds(state: QueueState, at: float) -> float:
 
 
 async def read_back(job: Job, read: Callable[[int], Awaitable[Sequence[Event]]]) -> Job:
-    """A completed job with the payload and result that were let go, where the log still has them."""
+    """A completed job with what was let go to keep it slim, where the log still has it."""
     whole = copy(job)
     if job.payload is ABSENT and job.payload_key is None:
         event = await _event_at(job.life, read)

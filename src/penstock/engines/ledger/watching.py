@@ -1,4 +1,4 @@
-"""Waiting for others' commits: by the store's word where it gives one, else until the time is up."""
+"""Waiting for others' commits: by the store's word where it gives one, else for a while."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
 """Writing checkpoints beside the commits, without stopping them.
 
 Jobs are values, so a list of them is a picture that holds still while commits go on; the encoding
-is done in slices in a thread. Create-only: whoever is first at a commit's checkpoint wins, and since
-the form is canonical it does not matter who that is.
+is done in slices in a thread. Create-only: whoever is first at a commit's checkpoint wins, and
+since the form is canonical it does not matter who that is.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 
 from msgspec import Struct
@@ -67,11 +68,9 @@ class Checkpointer:
 
 
 async def write_checkpoint(store: ObjectStore, commit: int, data: bytes) -> Stored:
-    try:
+    # Refused: it is there already, ours by a lost answer or somebody's equal one.
+    with contextlib.suppress(PreconditionFailed):
         await store.put(checkpoint_key(commit), data, Create())
-    except PreconditionFailed:
-        # There already: ours by a lost answer or somebody's equal one.
-        pass
     return Stored(commit, len(data))
 
 

@@ -7,8 +7,8 @@ done      It stands, if the slot can't have been vacated meanwhile: less than ha
           retention has passed since the tail was last confirmed, or the floor, read after the put,
           is not above the slot. Else it did not happen: reload, and the batch is decided again.
 refused   The slot is occupied, perhaps by ourselves (an answer was lost and something retried), so
-          it is read. Our commit id: done. Another's: roll back, take it in with all that follow, and
-          the batch is decided again.
+          it is read. Our commit id: done. Another's: roll back, take it in with all that follow,
+          and the batch is decided again.
 unknown   It may be applied, now or later. The attempt is frozen: the same bytes go to the same slot
           until the slot is occupied. Nothing leaves or joins the batch. An error that says
           "certainly not applied" ends an attempt only if none before it was unknown.
@@ -20,8 +20,8 @@ state is too old to be continued and is loaded again from a checkpoint.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -30,11 +30,11 @@ from penstock.engines.ledger.courtesy import Courtesy
 from penstock.engines.ledger.journal import Execute, Head, Listener
 from penstock.engines.ledger.log.checkpoints import Checkpointer
 from penstock.engines.ledger.log.floor import read_floor
-from penstock.engines.ledger.names import KNOCK, log_key
 from penstock.engines.ledger.log.reader import LogReader
 from penstock.engines.ledger.log.startup import load
 from penstock.engines.ledger.log.tail import Tail
 from penstock.engines.ledger.log.vacuum import Vacuum
+from penstock.engines.ledger.names import KNOCK, log_key
 from penstock.engines.ledger.side import SideObjects
 from penstock.engines.ledger.watching import Watcher
 from penstock.errors import (
@@ -43,7 +43,6 @@ from penstock.errors import (
     OutcomeUnknown,
     PreconditionFailed,
     PutUnknown,
-    StoreDenied,
     StoreError,
 )
 from penstock.kernel.commands import AnyCommand, NoteCheckpoint
@@ -53,8 +52,13 @@ from penstock.kernel.state import QueueState
 from penstock.ports.backend import Capabilities, VacuumReport
 from penstock.ports.store import Create, ObjectStore, Watchable
 from penstock.runtime.services import Services
+from penstock.runtime.tasks import both
 from penstock.wire.commit import Commit, decode_header, encode_commit
 
+logger = logging.getLogger(__name__)
+
+DIRECT_WRITERS_MAX: Final = 8
+"""How many processes can share a log well without a broker."""
 _RETRY_SECONDS: Final = 0.05
 _RETRY_SECONDS_MAX: Final = 2.0
 
@@ -75,6 +79,7 @@ class LogJournal:
         self._watcher = Watcher(store, "log/", services)
         self._side = SideObjects(store, services, self.clock)
         self._confirmed_at = float("-inf")
+        self._writers: set[str] = set()
 
     @property
     def capabilities(self) -> Capabilities:
@@ -94,11 +99,13 @@ class LogJournal:
         )
 
     async def open(self) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            calibration = tasks.create_task(self._calibrate_if_allowed())
-            await self._load()
-            await self.catch_up()
-            await calibration
+        await both(self._load_all(), self.clock.calibrate_if_allowed(self.state.settings))
+        if len(self._writers) > DIRECT_WRITERS_MAX:
+            logger.warning(
+                "%d processes write %s; they slow each other down, put a broker between",
+                len(self._writers),
+                self._store.name,
+            )
 
     async def close(self) -> None:
         await self.checkpointer.stop()
@@ -127,9 +134,8 @@ class LogJournal:
                 await self.clock.calibrate(self.state.settings.clock_skew_seconds)
             data, chain, commit_id = self._encode(events, at)
             await self._courtesy.before_put()
-            is_ours = await self._occupy(self.head.commit + 1, data, commit_id)
-            if is_ours and not await self._counts(self.head.commit + 1):
-                is_ours = False
+            slot = self.head.commit + 1
+            is_ours = await self._occupy(slot, data, commit_id) and await self._stands(slot)
         except BaseException:
             self.state.rollback()
             raise
@@ -169,11 +175,6 @@ class LogJournal:
     async def vacuum(self, execute: Execute) -> VacuumReport:
         vacuum = Vacuum(self._store, self._reader, self._services, self.clock)
         return await vacuum.run(lambda: self.state, execute)
-
-    async def _calibrate_if_allowed(self) -> None:
-        """A reader may lack the right to write; should it write after all, it is told then."""
-        with contextlib.suppress(StoreDenied):
-            await self.clock.calibrate(self.state.settings.clock_skew_seconds)
 
     def _encode(self, events: Sequence[Event], at: float) -> tuple[bytes, str, str]:
         commit_id = self._services.new_secret()
@@ -224,6 +225,15 @@ class LogJournal:
                 pass  # asked again below: until the slot was read the outcome is unknown
             await self._services.clock.sleep(backoff.next_seconds())
 
+    async def _stands(self, slot: int) -> bool:
+        """Whether an applied put is part of the log; until the floor can be read, nobody knows."""
+        backoff = self._services.backoff(_RETRY_SECONDS, _RETRY_SECONDS_MAX)
+        while True:
+            try:
+                return await self._counts(slot)
+            except StoreError:
+                await self._services.clock.sleep(backoff.next_seconds())
+
     async def _counts(self, slot: int) -> bool:
         """Whether the slot, just found empty or just filled, is above everything vacuumed."""
         return self._is_recent() or await read_floor(self._store) <= slot
@@ -243,6 +253,7 @@ class LogJournal:
         if header.at < self.head.at:
             raise Corrupt(key, "its time is before that of the commit before it")
         self.state.fold(header.at, commit.events)
+        self._writers.add(header.writer)
         if header.writer != self._writer:
             self._courtesy.saw_another()
         self._close_commit(
@@ -264,6 +275,10 @@ class LogJournal:
         self.tail.add(head.commit, size_bytes, self.state.checkpoint_commit)
         self._reader.remember(head.commit, events)
         self._listener(events)
+
+    async def _load_all(self) -> None:
+        await self._load()
+        await self.catch_up()
 
     async def _load(self) -> None:
         loaded = await load(self._store, self._reader, self._services)

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from penstock.engines.ledger.journal import Head
 from penstock.engines.ledger.log.floor import FIRST_SLOT, read_floor
-from penstock.engines.ledger.names import CHECKPOINTS, commit_in
 from penstock.engines.ledger.log.reader import LogReader
 from penstock.engines.ledger.log.tail import Tail
+from penstock.engines.ledger.names import CHECKPOINTS, commit_in
 from penstock.errors import Corrupt, ObjectNotFound
 from penstock.kernel.state import QueueState
 from penstock.ports.store import ObjectStore

@@ -14,8 +14,8 @@ Finished jobs whose time is up are written to the archive first, and left out of
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -44,7 +44,6 @@ from penstock.errors import (
     OutcomeUnknown,
     PreconditionFailed,
     PutUnknown,
-    StoreDenied,
     StoreError,
 )
 from penstock.kernel.commands import AnyCommand
@@ -55,6 +54,8 @@ from penstock.ports.backend import Capabilities, VacuumReport
 from penstock.ports.store import Create, ObjectStore, PutMode, Replace, Watchable, Written
 from penstock.runtime.services import Services
 from penstock.wire.snapshot import all_jobs, canonical, overview, restore
+
+logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 0.05
 _RETRY_SECONDS_MAX: Final = 2.0
@@ -104,9 +105,13 @@ class SingleJournal:
         )
 
     async def open(self) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._calibrate_if_allowed())
-            await self.catch_up()
+        await self.catch_up()
+        await self._clock.calibrate_if_allowed(self.state.settings)
+        if self._store.name.startswith("gs://"):
+            logger.warning(
+                "%s: GCS takes about one write a second of one object; layout log has no such limit",
+                self._store.name,
+            )
 
     async def close(self) -> None:
         await self._watcher.stop()
@@ -187,10 +192,6 @@ class SingleJournal:
 
     async def fetch(self, key: str) -> bytes:
         return await self._side.fetch(key)
-
-    async def _calibrate_if_allowed(self) -> None:
-        with contextlib.suppress(StoreDenied):
-            await self._clock.calibrate(self.state.settings.clock_skew_seconds)
 
     def _stories_after(self, events: Sequence[Event]) -> dict[tuple[str, str], list[JobEvent]]:
         stories = dict(self._stories)
