@@ -40,7 +40,7 @@ class Capabilities(Struct, frozen=True):
 
 class QueueStats(Struct, frozen=True):
     queue: str
-    totals: dict[State, int]
+    totals: dict[str, int]
     """Every job this queue ever had, by the state it is in or left in."""
     pending: int
     scheduled: int
@@ -51,7 +51,7 @@ class QueueStats(Struct, frozen=True):
 
 
 class Stats(Struct, frozen=True):
-    totals: dict[State, int]
+    totals: dict[str, int]
     queues: list[QueueStats]
     jobs: int
     """How many jobs are in the live state, finished ones that stay for a while included."""

@@ -60,6 +60,24 @@ class NotSynced(Exception):
     """The object is in place, but whether it would survive a power cut is not known."""
 
 
+class Created(Written):
+    """What a create says; it hashes the content only if asked for the version.
+
+    A queue's log never asks, and hashing half a mebibyte takes as long as a sync on a fast disk.
+    """
+
+    __slots__ = ("_data",)
+    _data: bytes
+
+    def __init__(self, data: bytes, modified_at: float) -> None:
+        object.__setattr__(self, "_data", data)
+        object.__setattr__(self, "modified_at", modified_at)
+
+    @property
+    def version(self) -> str:
+        return version_of(self._data)
+
+
 class Folder:
     """Files under `root`. Every method may block; all may be called from several threads."""
 
@@ -76,7 +94,7 @@ class Folder:
             modified_at = self._create_nameless(path, data)
             if modified_at is not None:
                 self._sync_folder(path)
-                return Written(version_of(data), modified_at)
+                return Created(data, modified_at)
         with self._locked(key) as scratch:
             modified_at = self._write_scratch(scratch, data)
             try:
@@ -84,7 +102,7 @@ class Folder:
             finally:
                 os.unlink(scratch)
         self._sync_folder(path)
-        return Written(version_of(data), modified_at)
+        return Created(data, modified_at)
 
     def replace(self, key: str, data: bytes, version: str) -> Written:
         """Stores new content if the present one has this version; else `VersionDiffers`."""

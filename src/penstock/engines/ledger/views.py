@@ -30,8 +30,10 @@ def stats(state: QueueState, tenant: str, commit: int, at: float) -> Stats:
     scheduled = _scheduled_by_queue(state, tenancy)
     names = sorted({*tenancy.counts, *tenancy.paused})
     queues = [_queue_stats(tenancy, name, scheduled.get(name, 0)) for name in names]
-    totals = {one: sum(queue.totals.get(one, 0) for queue in queues) for one in State}
-    return Stats(_without_zeros(totals), queues, len(tenancy.jobs), commit, at)
+    totals = {
+        state: sum(tenancy.counts[name].now[state] for name in tenancy.counts) for state in State
+    }
+    return Stats(_named(totals), queues, len(tenancy.jobs), commit, at)
 
 
 def may_be_ready(
@@ -101,7 +103,7 @@ def _queue_stats(tenancy: Tenancy, queue: str, scheduled: int) -> QueueStats:
     )
     return QueueStats(
         queue=queue,
-        totals=_without_zeros(counts.now),
+        totals=_named(counts.now),
         pending=counts.live(State.PENDING),
         scheduled=scheduled,
         running=counts.live(State.RUNNING),
@@ -110,5 +112,6 @@ def _queue_stats(tenancy: Tenancy, queue: str, scheduled: int) -> QueueStats:
     )
 
 
-def _without_zeros(totals: dict[State, int]) -> dict[State, int]:
-    return {state: count for state, count in totals.items() if count}
+def _named(totals: dict[State, int]) -> dict[str, int]:
+    """By the plain names of the states, for people and JSON; those without jobs are left out."""
+    return {state.value: totals[state] for state in State if totals.get(state)}

@@ -109,7 +109,7 @@ class SingleJournal:
         await self._clock.calibrate_if_allowed(self.state.settings)
         if self._store.name.startswith("gs://"):
             logger.warning(
-                "%s: GCS takes about one write a second of one object; layout log has no such limit",
+                "%s: GCS takes about one write a second of one object; layout log has no limit",
                 self._store.name,
             )
 
