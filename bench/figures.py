@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 Unit = Literal["/s", "ms", "s", "bytes", "requests/job", "round trips", "of the rate"]
 Verdict = Literal["pass", "FAIL", "goal met", "goal missed", "", "not measured"]
@@ -60,8 +60,6 @@ class Row:
     ratio: float | None = None
     bar: str = ""
     verdict: Verdict = ""
-    extra: dict[str, Any] = field(default_factory=dict)
-    """For the file of results: what the row was made from."""
 
 
 def passed(is_good: bool) -> Verdict:

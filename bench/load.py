@@ -65,6 +65,14 @@ class Timing:
         return self.jobs / (self.enqueue_seconds + self.drain_seconds)
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A run on a store that counts, and the requests it took from opening to closing."""
+
+    timing: Timing
+    requests: int
+
+
 async def drive(contestant: Contestant, shape: Shape) -> Timing:
     enqueue_seconds, latencies = await _fill(contestant, shape)
     drain_seconds = await _drain(contestant, shape)

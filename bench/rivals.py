@@ -66,10 +66,8 @@ def _install() -> None:
     for python, ignoring in _interpreters():
         try:
             _output([python, "-m", "venv", "--clear", str(ENVIRONMENT)])
-            _output(
-                [str(_INTERPRETER), "-m", "pip", "install", "--quiet", "--require-hashes"]
-                + [*ignoring, "-r", str(LOCK)]
-            )
+            install = [str(_INTERPRETER), "-m", "pip", "install", "--require-hashes"]
+            _output([*install, *ignoring, "-r", str(LOCK)])
             return
         except NoRival as error:
             problem = str(error)

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from bench.load import JOB_TYPE, PAYLOAD_JSON, Shape, Timing, drive
+from bench.load import JOB_TYPE, PAYLOAD_JSON, Counted, Shape, Timing, drive
 from bench.loops import run
 
 
@@ -38,18 +38,19 @@ class PrototypeContestant:
 def on_files(prototype: Path, shape: Shape, folder: str | None, loop: str) -> Timing:
     module = _load(prototype)
     with tempfile.TemporaryDirectory(dir=folder) as place:
-        return run(_drive(module, lambda: module.LocalStore(place), shape), loop)
+        return run(_drive(module, module.LocalStore(place), shape), loop)
 
 
 def on_a_distant_store(
     prototype: Path, shape: Shape, round_trip_seconds: float, loop: str
-) -> Timing:
+) -> Counted:
     module = _load(prototype)
-    return run(_drive(module, lambda: module.LatStore(round_trip_seconds), shape), loop)
+    store = module.LatStore(round_trip_seconds)
+    return Counted(run(_drive(module, store, shape), loop), store.n)
 
 
-async def _drive(module: Any, make_store: Any, shape: Shape) -> Timing:
-    engine = module.Engine(make_store())
+async def _drive(module: Any, store: Any, shape: Shape) -> Timing:
+    engine = module.Engine(store)
     engine.start()
     try:
         return await drive(PrototypeContestant(engine), shape)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import penstock
 from bench.distance import DistantStore
-from bench.load import JOB_TYPE, PAYLOAD, Shape, Timing, drive
+from bench.load import JOB_TYPE, PAYLOAD, Counted, Shape, Timing, drive
 from bench.loops import run
-from penstock.stores.layers.counting import Counting, Requests
+from penstock.stores.layers.counting import Counting
 from penstock.stores.memory import MemoryStore
 
 
@@ -30,14 +29,6 @@ class PenstockContestant:
         return self._queue.ack(jobs)
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """A run, and what it asked of the store from opening to closing."""
-
-    timing: Timing
-    requests: Requests
-
-
 def on_files(shape: Shape, folder: str | None, loop: str) -> Timing:
     async def work() -> Timing:
         with tempfile.TemporaryDirectory(dir=folder) as place:
@@ -52,6 +43,6 @@ def on_a_distant_store(shape: Shape, round_trip_seconds: float, loop: str) -> Co
         store = Counting(DistantStore(MemoryStore(), round_trip_seconds))
         async with penstock.open(store=store) as queue:
             timing = await drive(PenstockContestant(queue), shape)
-        return Counted(timing, store.requests)
+        return Counted(timing, store.requests.total)
 
     return run(work(), loop)

@@ -75,24 +75,12 @@ def submission(
         check_seconds("unique_seconds", new.unique_seconds)
     if new.retry is not None and not isinstance(new.retry, RetryPolicy):
         raise InvalidJob("retry", new.retry, "it must be a penstock.RetryPolicy")
+    run_at = None if new.run_at is None else epoch_seconds("run_at", new.run_at)
     return Submission(
-        id=id,
-        type=new.type,
-        payload=payload,
-        codec=codec,
-        payload_key=payload_key,
-        queue=new.queue,
-        priority=new.priority,
-        delay_seconds=new.delay_seconds,
-        run_at=None if new.run_at is None else epoch_seconds("run_at", new.run_at),
-        max_attempts=new.max_attempts,
-        retry=new.retry or DEFAULT_RETRY,
-        timeout_seconds=new.timeout_seconds,
-        key=new.key,
-        unique_seconds=new.unique_seconds,
-        meta=new.meta,
-        trace=new.trace,
-    )
+        id, new.type, payload, codec, payload_key, new.queue, new.priority, new.delay_seconds,
+        run_at, new.max_attempts, new.retry or DEFAULT_RETRY, new.timeout_seconds, new.key,
+        new.unique_seconds, new.meta, new.trace,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=4_096)

@@ -124,8 +124,8 @@ class Batch:
         return outcomes
 
     def _expire(self) -> None:
-        while (event := decide.expire(self._state, self._now)) is not None:
-            self._emit(event)
+        for job in decide.dead_leases(self._state, self._now.at):
+            self._emit(decide.expire(job, self._now))
             self._expired += 1
 
     def _enqueue(self, tenant: str, new: Submission) -> Receipt:
@@ -136,10 +136,10 @@ class Batch:
         return Receipt(event.id, "queued", State.PENDING)
 
     def _claim(self, command: Claim) -> list[Job]:
+        again = self._state.leases.of_claim(command.tenant, command.operation)
+        if again:
+            return again
         jobs = self._state.tenancy(command.tenant).jobs
-        again = self._state.tenancy(command.tenant).claims.get(command.operation)
-        if again is not None:
-            return sorted((jobs[id] for id in again), key=lambda job: job.lease.fence)  # type: ignore[union-attr]  # running jobs have a lease
         events = decide.claim(self._state, command, self._now)
         for event in events:
             self._emit(event)

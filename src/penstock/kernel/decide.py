@@ -4,12 +4,14 @@ Each function looks at the state and returns the event that should happen, or an
 nothing has to; what is not allowed raises and changes nothing. None of them changes the state:
 `batch` installs the events. A lease is dead once its time and the allowed clock skew have passed,
 whether or not somebody has recorded it yet.
+
+The three events that every job has are made with positional arguments, in the order of their
+fields: naming them takes four times as long, and that is a tenth of a job's whole way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 from typing import Any, Final
 
 from msgspec import Struct
@@ -85,26 +87,10 @@ def enqueue(
         _require_unswept(state, "payload", new.payload_key)
     due = now.at + new.delay_seconds if new.run_at is None else new.run_at
     return Enqueued(
-        position=now.position,
-        at=now.at,
-        tenant=tenant,
-        queue=new.queue,
-        type=new.type,
-        id=new.id,
-        life=now.position,
-        run_at=max(now.at, due),
-        payload=new.payload,
-        codec=new.codec,
-        payload_key=new.payload_key,
-        priority=new.priority,
-        max_attempts=new.max_attempts,
-        retry=new.retry,
-        timeout_seconds=new.timeout_seconds,
-        key=new.key,
-        key_until=key_until,
-        meta=new.meta,
-        trace=new.trace,
-    )
+        now.position, now.at, tenant, new.queue, new.type, new.id, now.position,
+        max(now.at, due), new.payload, new.codec, new.payload_key, new.priority,
+        new.max_attempts, new.retry, new.timeout_seconds, new.key, key_until, new.meta, new.trace,
+    )  # fmt: skip
 
 
 def claim(state: QueueState, command: Claim, now: Moment) -> list[Claimed]:
@@ -114,26 +100,19 @@ def claim(state: QueueState, command: Claim, now: Moment) -> list[Claimed]:
     at = now.at
     lease_until = at + command.lease_seconds
     events: list[Claimed] = []
-    ready = (entry[-1] for entry in tenancy.ready(command.queues, command.types))
-    # Lanes may hold jobs that another clock called due; here only this moment's time counts.
-    for job in islice((job for job in ready if job.run_at <= at), command.count):
-        events.append(
-            Claimed(
-                position=now.position + len(events),
-                at=at,
-                tenant=job.tenant,
-                queue=job.queue,
-                type=job.type,
-                id=job.id,
-                life=job.life,
-                attempt=job.attempt + 1,
-                operation=command.operation,
-                lease_until=lease_until,
-                enqueued_at=job.enqueued_at,
-                run_at=job.run_at,
-                worker=command.worker,
-            )
-        )
+    for entry in tenancy.ready(command.queues, command.types):
+        job: Job = entry[-1]
+        if job.run_at > at:
+            # Lanes may hold what another clock called due; here only this moment's time counts.
+            continue
+        event = Claimed(
+            now.position + len(events), at, job.tenant, job.queue, job.type, job.id, job.life,
+            job.attempt + 1, command.operation, lease_until, job.enqueued_at, job.run_at,
+            command.worker,
+        )  # fmt: skip
+        events.append(event)
+        if len(events) == command.count:
+            break
     return events
 
 
@@ -162,29 +141,11 @@ def ack(state: QueueState, tenant: str, success: Success, now: Moment) -> Comple
     if success.result_key is not None:
         _require_unswept(state, "result", success.result_key)
     return Completed(
-        position=now.position,
-        at=now.at,
-        tenant=tenant,
-        queue=job.queue,
-        type=job.type,
-        id=job.id,
-        life=job.life,
-        attempt=job.attempt,
-        failures=job.failures,
-        enqueued_at=job.enqueued_at,
-        due_at=job.run_at,
-        started_at=job.started_at,
-        worker=job.worker,
-        priority=job.priority,
-        max_attempts=job.max_attempts,
-        key=job.key,
-        meta=job.meta,
-        trace=job.trace,
-        errors=job.errors,
-        result=success.result,
-        result_codec=success.result_codec,
-        result_key=success.result_key,
-    )
+        now.position, now.at, tenant, job.queue, job.type, job.id, job.life,
+        job.attempt, job.failures, job.enqueued_at, job.run_at, job.started_at, job.worker,
+        job.priority, job.max_attempts, job.key, job.meta, job.trace, job.errors,
+        success.result, success.result_codec, success.result_key,
+    )  # fmt: skip
 
 
 def nack(state: QueueState, tenant: str, failure: Failure, now: Moment) -> Retried | Failed | State:
@@ -212,12 +173,12 @@ def release(state: QueueState, tenant: str, item: Return, now: Moment) -> Releas
     return Snoozed(**end, run_at=max(item.snooze_until, now.at))
 
 
-def expire(state: QueueState, now: Moment) -> Expired | Failed | None:
-    """The event for the lease that died first, if any has died by now."""
-    entry = state.leases.first()
-    if entry is None or not is_dead(state, entry[-1], now.at):
-        return None
-    job: Job = entry[-1]
+def dead_leases(state: QueueState, at: float) -> list[Job]:
+    """The jobs to expire: their leases ran out, and the allowed skew has passed."""
+    return state.leases.run_out(at - state.settings.clock_skew_seconds)
+
+
+def expire(job: Job, now: Moment) -> Expired | Failed:
     message = f"the lease of worker {job.worker or 'unnamed'} ran out"
     if job.failures + 1 >= job.max_attempts:
         return _failed(job, EXPIRED, message, now)

@@ -2,9 +2,9 @@
 
 An entry is `(key…, job)`. It is alive while its job is the current version of that job; since
 every transition makes a new version, whatever happens to a job kills its old entries without
-finding them. Two rules keep this cheap: the head is always alive (dead heads are popped at once),
-and when more than half of the entries are dead the heap is built again, so n live jobs cost at most
-2n entries and each operation O(log n) amortised.
+finding them. Two rules keep this cheap: dead heads are popped before anybody looks, and when more
+than half of the entries are dead the heap is built again, so n live jobs cost at most 2n entries
+and each operation O(log n) amortised.
 """
 
 from __future__ import annotations
@@ -38,25 +38,24 @@ class Ranking:
     def note_death(self) -> None:
         """Some entry's job has changed; to be called once for each that dies."""
         self._dead += 1
-        heap = self._heap
-        while heap and not self._is_current(heap[0][-1]):
-            heappop(heap)
-            self._dead -= 1
-        if self._dead > _DEAD_ENTRIES_MIN and self._dead * 2 > len(heap):
-            self._heap = [entry for entry in heap if self._is_current(entry[-1])]
+        if self._dead > _DEAD_ENTRIES_MIN and self._dead * 2 > len(self._heap):
+            self._heap = [entry for entry in self._heap if self._is_current(entry[-1])]
             heapify(self._heap)
             self._dead = 0
 
     def first(self) -> Entry | None:
-        return self._heap[0] if self._heap else None
+        heap = self._heap
+        if self._dead:
+            while heap and not self._is_current(heap[0][-1]):
+                heappop(heap)
+                self._dead -= 1
+        return heap[0] if heap else None
 
     def pop_first(self) -> Entry:
-        """Takes the first entry out; its job stays current, so the next head may be dead."""
-        entry = heappop(self._heap)
-        while self._heap and not self._is_current(self._heap[0][-1]):
-            heappop(self._heap)
-            self._dead -= 1
-        return entry
+        """Takes the first entry out, although its job stays current; there must be one."""
+        entry = self.first()
+        assert entry is not None
+        return heappop(self._heap)
 
     def in_order(self) -> Iterator[Entry]:
         """The live entries, first to last, without changing anything.
@@ -64,9 +63,10 @@ class Ranking:
         Walks the heap from its root with a frontier of subtrees, so taking the first n costs
         O(n log n) whatever the size.
         """
+        first = self.first()
         heap = self._heap
         size = len(heap)
-        frontier: list[tuple[Entry, int]] = [(heap[0], 0)] if heap else []
+        frontier: list[tuple[Entry, int]] = [] if first is None else [(first, 0)]
         while frontier:
             entry, index = heappop(frontier)
             if self._is_current(entry[-1]):

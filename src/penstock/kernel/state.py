@@ -32,6 +32,7 @@ from penstock.kernel.events import (
     position_of,
 )
 from penstock.kernel.job import ABSENT, Job, State
+from penstock.kernel.leases import Leases
 from penstock.kernel.order import Ranking
 from penstock.kernel.settings import DEFAULT_SETTINGS, Settings
 from penstock.kernel.tenancy import Hold, Scope, Tenancy
@@ -53,8 +54,7 @@ class QueueState:
         """The time of the newest commit or batch; jobs due by then are in the lanes."""
         self.scheduled = Ranking(self.is_current)
         """Pending jobs not yet due: (run_at, life)."""
-        self.leases = Ranking(self.is_current)
-        """Running jobs: (lease_until, life)."""
+        self.leases = Leases()
         self.completed = Ranking(self.is_current)
         """Completed jobs: (ended_at, life)."""
         self.dead_letters = Ranking(self.is_current)
@@ -241,12 +241,7 @@ class QueueState:
             else:
                 self.scheduled.push((job.run_at, job.life, job))
         elif job.state is State.RUNNING:
-            assert job.lease is not None
-            self.leases.push((job.lease_until, job.life, job))
-            held = tenancy.claims.get(job.lease.secret)
-            if held is None:
-                held = tenancy.claims[job.lease.secret] = set()
-            held.add(job.id)
+            self.leases.add(job)
         else:
             if job.result is not ABSENT:
                 self.results.append(job)
@@ -260,12 +255,7 @@ class QueueState:
             else:
                 self.scheduled.note_death()
         elif job.state is State.RUNNING:
-            assert job.lease is not None
-            self.leases.note_death()
-            held = tenancy.claims[job.lease.secret]
-            held.remove(job.id)
-            if not held:
-                del tenancy.claims[job.lease.secret]
+            self.leases.remove(job)
         else:
             if job.result is not ABSENT:
                 self.results_bytes -= _size_bytes(job)

@@ -43,7 +43,7 @@ class QueueCounts:
 
 
 class Tenancy:
-    __slots__ = ("claims", "counts", "jobs", "keys", "lanes", "name", "paused")
+    __slots__ = ("counts", "jobs", "keys", "lanes", "name", "paused")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -51,8 +51,6 @@ class Tenancy:
         self.lanes: dict[str, dict[str, Ranking]] = {}
         """Ready jobs by queue and type, each ranked (priority, run_at, life)."""
         self.keys: dict[Scope, Hold] = {}
-        self.claims: dict[str, set[str]] = {}
-        """Which jobs each claim still holds, by operation id."""
         self.paused: set[str] = set()
         self.counts: dict[str, QueueCounts] = {}
 

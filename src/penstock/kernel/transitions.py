@@ -81,25 +81,11 @@ _NEXT: Final[dict[tuple[State, type[JobEvent]], State]] = {
 def born(event: Enqueued) -> Job:
     # `copy` lets go of the buffer that a decoded payload is a view into; a fresh one is kept as is.
     return Job(
-        id=event.id,
-        tenant=event.tenant,
-        queue=event.queue,
-        type=event.type,
-        life=event.life,
-        enqueued_at=event.at,
-        run_at=event.run_at,
-        payload=event.payload.copy(),
-        codec=event.codec,
-        payload_key=event.payload_key,
-        priority=event.priority,
-        max_attempts=event.max_attempts,
-        retry=event.retry,
-        timeout_seconds=event.timeout_seconds,
-        key=event.key,
-        key_until=event.key_until,
-        meta=event.meta,
-        trace=event.trace,
-    )
+        event.id, event.tenant, event.queue, event.type, event.life, event.at, event.run_at,
+        event.payload.copy(), event.codec, event.payload_key, State.PENDING, event.priority,
+        0, 0, event.max_attempts, event.retry, event.timeout_seconds, event.key,
+        event.key_until, event.meta, event.trace,
+    )  # fmt: skip
 
 
 def apply(job: Job, event: JobEvent) -> Job:

@@ -54,10 +54,10 @@ def may_be_ready(
 
 def next_due_seconds(state: QueueState, at: float) -> float:
     """How long until a scheduled job comes due or a lease dies; infinite if there is neither."""
-    scheduled, lease = state.scheduled.first(), state.leases.first()
-    due_at = scheduled[0] if scheduled is not None else inf
-    if lease is not None:
-        due_at = min(due_at, lease[0] + state.settings.clock_skew_seconds)
+    scheduled, lease_until = state.scheduled.first(), state.leases.next_until()
+    due_at: float = scheduled[0] if scheduled is not None else inf
+    if lease_until is not None:
+        due_at = min(due_at, lease_until + state.settings.clock_skew_seconds)
     return due_at - at
 
 

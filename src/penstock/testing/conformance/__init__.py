@@ -3,4 +3,4 @@
 import pytest
 
 # Or a failed `assert` in here would not show its values.
-pytest.register_assert_rewrite(f"{__name__}.store")
+pytest.register_assert_rewrite(f"{__name__}.backend", f"{__name__}.store")

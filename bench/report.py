@@ -1,0 +1,52 @@
+"""The table for people and the file for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.figures import Row, Series
+
+RESULTS: Final = Path(__file__).resolve().parent / "results" / "latest.json"
+TABLE_COLUMNS_MIN: Final = 150
+"""Narrower, and the figures would break in the middle; a file or a pipe is never narrower."""
+_COLOURS: Final = {"pass": "green", "FAIL": "bold red", "goal missed": "yellow"}
+
+
+def table(rows: list[Row]) -> Table:
+    shown = Table(title="best of the rounds (median in brackets)", title_justify="left")
+    for heading in ("requirement", "penstock", "beside", "its figure", "ratio", "bar", ""):
+        is_figure = heading in ("penstock", "its figure", "ratio")
+        shown.add_column(heading, justify="right" if is_figure else "left", overflow="fold")
+    for row in rows:
+        ratio = "" if row.ratio is None else f"{row.ratio:.2f}×"
+        colour = _COLOURS.get(row.verdict, "dim")
+        verdict = f"[{colour}]{row.verdict}[/]" if row.verdict else ""
+        cells = (row.requirement, str(row.figure), row.rival_name, str(row.rival), ratio, row.bar)
+        shown.add_row(*cells, verdict)
+    return shown
+
+
+def console() -> Console:
+    found = Console()
+    return found if found.width >= TABLE_COLUMNS_MIN else Console(width=TABLE_COLUMNS_MIN)
+
+
+def save(conditions: Mapping[str, str], rows: list[Row]) -> None:
+    RESULTS.parent.mkdir(exist_ok=True)
+    document = {"conditions": conditions, "rows": [_plain(row) for row in rows]}
+    RESULTS.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def _plain(row: Row) -> dict[str, object]:
+    plain = asdict(row)
+    for name, value in (("figure", row.figure), ("rival", row.rival)):
+        if isinstance(value, Series):
+            plain[name] |= {"best": value.best, "median": value.median}
+    return plain

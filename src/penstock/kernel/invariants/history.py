@@ -1,0 +1,301 @@
+"""What must hold between the log and what clients asked and were told.
+
+A `Call` says how many commits were durable when it was asked and when it was answered. What a
+call changed stands in a commit between the two; what it only saw is right as of one of them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from penstock.kernel.events import Claimed, Completed, Enqueued, Event, JobEvent, commit_of
+from penstock.kernel.invariants.record import (
+    ATTEMPT_ENDS,
+    Call,
+    Committed,
+    Violation,
+    job_events,
+)
+from penstock.kernel.job import State
+from penstock.kernel.transitions import TABLE
+
+
+class Stories:
+    """Every job's events and the state after each, to ask how it was as of a commit."""
+
+    def __init__(self, log: Iterable[Committed]) -> None:
+        self._events: dict[tuple[str, str], list[JobEvent]] = {}
+        self._states: dict[tuple[str, str], list[State]] = {}
+        self.claims: dict[int, Claimed] = {}
+        """By fence."""
+        self.ends: dict[int, JobEvent] = {}
+        """What ended the attempt with that fence."""
+        self.operations: dict[str, list[Claimed]] = {}
+        fences: dict[tuple[str, str], int] = {}
+        for _, event in job_events(log):
+            job = (event.tenant, event.id)
+            self._note(job, event)
+            if isinstance(event, Claimed):
+                fences[job] = event.position
+                self.claims[event.position] = event
+                self.operations.setdefault(event.operation, []).append(event)
+            elif event.__class__ in ATTEMPT_ENDS and job in fences:
+                self.ends[fences.pop(job)] = event
+
+    def _note(self, job: tuple[str, str], event: JobEvent) -> None:
+        states = self._states.setdefault(job, [])
+        before = None if isinstance(event, Enqueued) or not states else states[-1]
+        # An event that can't happen is the log's own invariants' business.
+        states.append(TABLE.get((before, event.event), before or State.PENDING))
+        self._events.setdefault(job, []).append(event)
+
+    def jobs(self) -> Iterator[tuple[str, str]]:
+        return iter(self._events)
+
+    def of(self, tenant: str, id: str) -> Sequence[JobEvent]:
+        return self._events.get((tenant, id), ())
+
+    def between(self, call: Call) -> list[JobEvent]:
+        """What happened to the call's job between asking and answering."""
+        return [
+            event
+            for event in self.of(call.tenant, call.id)
+            if call.asked < commit_of(event.position) <= (call.answered or 0)
+        ]
+
+    def last(self, tenant: str, id: str) -> tuple[JobEvent, State] | None:
+        events = self.of(tenant, id)
+        return (events[-1], self._states[tenant, id][-1]) if events else None
+
+    def states_within(self, call: Call, id: str) -> Iterator[tuple[JobEvent | None, State | None]]:
+        """How a job was as of each commit that the answer may be of; (None, None): unknown."""
+        events = self.of(call.tenant, id)
+        commits = [commit_of(event.position) for event in events]
+        first = bisect_right(commits, call.asked) - 1
+        last = bisect_right(commits, call.answered or call.asked) - 1
+        for index in range(first, last + 1):
+            if index < 0:
+                yield None, None
+            else:
+                yield events[index], self._states[call.tenant, id][index]
+
+
+def told_is_durable(stories: Stories, calls: Iterable[Call]) -> list[Violation]:
+    """1. Every acknowledged enqueue is in the log, and in the end is terminal or live."""
+    found: list[Violation] = []
+    for call in calls:
+        if call.kind != "enqueue" or not call.succeeded:
+            continue
+        if call.answer == "queued":
+            if not any(event.event in ("enqueued", "replayed") for event in stories.between(call)):
+                found.append(_of(1, call, "it was acknowledged and is not in the log"))
+        elif not stories.of(call.tenant, call.answer_id):
+            found.append(_of(1, call, f"it was said to be a duplicate of {call.answer_id!r}"))
+    return found
+
+
+def jobs_were_asked_for(stories: Stories, calls: Iterable[Call]) -> list[Violation]:
+    """2. Every claimed or terminal job was enqueued by somebody's attempted enqueue."""
+    asked = {(call.tenant, call.id) for call in calls if call.kind == "enqueue"}
+    found = []
+    for tenant, id in stories.jobs():
+        if (tenant, id) not in asked:
+            found.append(Violation(2, "nobody asked for it", None, tenant, id))
+        first = stories.of(tenant, id)[0]
+        if not isinstance(first, Enqueued):
+            found.append(Violation(2, f"it begins with {first.event}", None, tenant, id))
+    return found
+
+
+def operations_happen_once(stories: Stories, calls: Sequence[Call]) -> list[Violation]:
+    """3. One operation id makes at most one job, and one claim's leases, also after unknown
+    outcomes; and what was certainly refused did not happen."""
+    found: list[Violation] = []
+    by_job: dict[tuple[str, str], list[Call]] = {}
+    claims: dict[str, list[Call]] = {}
+    for call in calls:
+        if call.kind == "enqueue":
+            by_job.setdefault((call.tenant, call.id), []).append(call)
+        elif call.kind == "claim":
+            claims.setdefault(call.operation, []).append(call)
+    for (tenant, id), asked in by_job.items():
+        lives = sum(isinstance(event, Enqueued) for event in stories.of(tenant, id))
+        operations = {call.operation for call in asked}
+        if lives > len(operations):
+            found.append(_of(3, asked[0], f"{len(operations)} enqueues made {lives} jobs"))
+        if lives and all(call.is_certain for call in asked):
+            found.append(_of(3, asked[0], f"{asked[0].answer}, and yet it was enqueued"))
+        first = asked[0]
+        if len(asked) == 1 and first.succeeded and first.answer != "queued":
+            if first.answer_id == id:
+                found.append(_of(3, first, "the only enqueue was told that it was another's"))
+    found += _claims_happen_once(stories, claims)
+    return found
+
+
+def _claims_happen_once(stories: Stories, claims: dict[str, list[Call]]) -> list[Violation]:
+    found: list[Violation] = []
+    for operation, granted in stories.operations.items():
+        first = granted[0]
+        calls = claims.get(operation)
+        if calls is None:
+            found.append(
+                Violation(3, "a lease that nobody asked for", None, first.tenant, first.id)
+            )
+            continue
+        if len({commit_of(claimed.position) for claimed in granted}) > 1:
+            found.append(_of(3, calls[0], "one claim was granted in several commits"))
+        if len(granted) > calls[0].count:
+            found.append(_of(3, calls[0], f"{len(granted)} leases for {calls[0].count}"))
+        if all(call.is_certain for call in calls):
+            found.append(_of(3, calls[0], f"{calls[0].answer}, and yet leases were granted"))
+    return found
+
+
+def only_the_current_token_counts(stories: Stories, calls: Sequence[Call]) -> list[Violation]:
+    """5 and 6. Nothing is accepted with another token than the current one; after a newer token
+    is granted, no effect of an older one is accepted."""
+    found: list[Violation] = []
+    acks: dict[int, list[Call]] = {}
+    for call in calls:
+        if call.lease is None or call.kind not in ("ack", "heartbeat"):
+            continue
+        if call.kind == "ack":
+            acks.setdefault(call.lease.fence, []).append(call)
+        if call.succeeded:
+            found += _accepted(stories, call)
+    for fence, attempts in acks.items():
+        if all(call.is_certain for call in attempts) and isinstance(
+            stories.ends.get(fence), Completed
+        ):
+            found.append(_of(5, attempts[0], f"{attempts[0].answer}, and yet it completed"))
+    for fence, end in stories.ends.items():
+        if isinstance(end, Completed) and fence not in acks:
+            found.append(Violation(5, "nobody's ack completed it", None, end.tenant, end.id))
+    return found
+
+
+def _accepted(stories: Stories, call: Call) -> Iterator[Violation]:
+    assert call.lease is not None
+    assert call.answered is not None
+    claimed = stories.claims.get(call.lease.fence)
+    if claimed is None or claimed.operation != call.lease.secret or claimed.id != call.id:
+        yield _of(5, call, f"{call.kind} was accepted with a token that was never granted")
+        return
+    end = stories.ends.get(call.lease.fence)
+    if call.kind == "ack":
+        if not isinstance(end, Completed) or commit_of(end.position) > call.answered:
+            yield _of(6, call, f"an ack was accepted, but the attempt was {_name(end)}")
+    elif end is not None and commit_of(end.position) <= call.asked:
+        yield _of(6, call, f"a heartbeat was accepted after the attempt was {_name(end)}")
+
+
+def cancel_wins(stories: Stories, calls: Iterable[Call]) -> list[Violation]:
+    """8. Acknowledged before the completion committed, the job ends cancelled; otherwise the
+    completion stands and cancel says so."""
+    found: list[Violation] = []
+    for call in calls:
+        if call.kind != "cancel" or not call.succeeded:
+            continue
+        seen = [state for _, state in stories.states_within(call, call.id)]
+        if call.answer == "not_found":
+            # Gone or not yet there; one that is live can't be overlooked.
+            if all(state is not None and not state.is_terminal for state in seen):
+                found.append(_of(8, call, f"not found, but it was {seen[-1]}"))
+        elif call.answer not in [state and state.value for state in seen]:
+            found.append(_of(8, call, f"cancel answered {call.answer}, but it was {seen}"))
+    return found
+
+
+def reads_are_fresh(
+    stories: Stories, calls: Iterable[Call], has_lapsed: Callable[[JobEvent, Call], bool]
+) -> list[Violation]:
+    """16. Read your writes: the same client sees what it was told, and everybody what was durable
+    when they asked. A result is visible if and only if its success committed, and belongs to the
+    winning token.
+
+    `has_lapsed` says whether a job with this last event may have left by the time of the answer.
+    """
+    found: list[Violation] = []
+    for call in calls:
+        if not call.succeeded:
+            continue
+        if call.fence is not None:
+            found += _seen_result(stories, call)
+        if call.kind == "get":
+            found += _seen_state(stories, call, has_lapsed)
+        elif call.kind == "enqueue" and call.answer != "queued":
+            found += _seen_duplicate(stories, call)
+        elif call.kind == "claim":
+            found += _seen_leases(stories, call)
+    return found
+
+
+def _seen_state(
+    stories: Stories, call: Call, has_lapsed: Callable[[JobEvent, Call], bool]
+) -> Iterator[Violation]:
+    seen = list(stories.states_within(call, call.id))
+    if call.answer:
+        if call.answer not in [state and state.value for _, state in seen]:
+            yield _of(16, call, f"get saw {call.answer}, but it was {[s for _, s in seen]}")
+    elif not any(event is None or has_lapsed(event, call) for event, _ in seen):
+        yield _of(16, call, f"get saw nothing, but it was {[s for _, s in seen]}")
+
+
+def _seen_result(stories: Stories, call: Call) -> Iterator[Violation]:
+    assert call.fence is not None
+    assert call.answered is not None
+    end = stories.ends.get(call.fence)
+    if not isinstance(end, Completed) or commit_of(end.position) > call.answered:
+        yield _of(16, call, f"a result of fence {call.fence}, which was {_name(end)}")
+
+
+def _seen_duplicate(stories: Stories, call: Call) -> Iterator[Violation]:
+    seen = [state for _, state in stories.states_within(call, call.answer_id)]
+    wanted = State.COMPLETED if call.answer == "completed" else None
+    if wanted is not None and wanted not in seen:
+        yield _of(16, call, f"told of a completed {call.answer_id!r}, but it was {seen}")
+    if wanted is None and all(state is None for state in seen):
+        yield _of(16, call, f"told of a duplicate {call.answer_id!r} that was not there")
+
+
+def _seen_leases(stories: Stories, call: Call) -> Iterator[Violation]:
+    for id, lease in call.leases:
+        claimed = stories.claims.get(lease.fence)
+        if claimed is None or (claimed.id, claimed.operation) != (id, lease.secret):
+            yield _of(16, call, f"given a lease on {id!r} that is not in the log")
+        elif commit_of(claimed.position) > (call.answered or 0):
+            yield _of(16, call, f"given a lease on {id!r} before it was durable")
+
+
+def followers_see_everything(
+    log: Iterable[Committed], tenant: str | None, since: int, seen: Sequence[Event]
+) -> list[Violation]:
+    """16. A follower's stream has every event of its tenant once, in order, without a gap."""
+    events = (
+        event
+        for commit in log
+        for event in commit.events
+        if event.position > since and tenant in (None, event.tenant)
+    )
+    for index, expected in enumerate(events):
+        if index >= len(seen):
+            return [Violation(16, f"a follower never saw {expected.event} {expected.position}")]
+        if seen[index] != expected:
+            message = f"a follower saw {seen[index].position} in place of {expected.position}"
+            return [Violation(16, message, commit_of(expected.position), tenant)]
+        last = index + 1
+    else:
+        last = 0 if not seen else len(seen)
+    if len(seen) > last:
+        return [Violation(16, f"a follower saw {seen[last].position}, which is not in the log")]
+    return []
+
+
+def _name(end: JobEvent | None) -> str:
+    return "not ended" if end is None else end.event
+
+
+def _of(invariant: int, call: Call, message: str) -> Violation:
+    return Violation(invariant, f"{call.client}: {message}", call.answered, call.tenant, call.id)

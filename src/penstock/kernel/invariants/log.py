@@ -1,0 +1,243 @@
+"""What must hold of the committed log by itself. Each function takes the log from its beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+
+from penstock.kernel.events import (
+    Cancelled,
+    Claimed,
+    Completed,
+    Enqueued,
+    Extended,
+    Failed,
+    JobEvent,
+    Paused,
+    Progressed,
+    Replayed,
+    Resumed,
+    position_of,
+)
+from penstock.kernel.invariants.record import (
+    ATTEMPT_ENDS,
+    ENDS,
+    FAILURES,
+    RETURNS,
+    Committed,
+    Violation,
+    about,
+    job_events,
+)
+
+
+def leases_are_exclusive(log: Iterable[Committed]) -> list[Violation]:
+    """4. At most one live lease per job at every log position."""
+    found: list[Violation] = []
+    running: dict[tuple[str, str], int] = {}
+    for commit, event in job_events(log):
+        job = (event.tenant, event.id)
+        match event:
+            case Claimed():
+                if job in running:
+                    found.append(about(4, commit, event, "claimed while another lease is live"))
+                running[job] = event.attempt
+            case Extended() | Progressed():
+                if running.get(job) != event.attempt:
+                    found.append(about(4, commit, event, "a lease that is not live was extended"))
+            case Cancelled():
+                running.pop(job, None)
+            case Enqueued():
+                if job in running:
+                    found.append(about(4, commit, event, "a new life while a lease is live"))
+                running.pop(job, None)
+            case _ if event.__class__ in ATTEMPT_ENDS:
+                if running.pop(job, None) != event.attempt:  # type: ignore[union-attr]  # ends have it
+                    found.append(about(4, commit, event, f"{event.event} without a live lease"))
+            case _:
+                pass
+    return found
+
+
+def tokens_increase(log: Iterable[Committed]) -> list[Violation]:
+    """5. Lease tokens are unique and strictly increase per job."""
+    found: list[Violation] = []
+    newest: dict[tuple[str, str], int] = {}
+    fences: set[int] = set()
+    for commit, event in job_events(log):
+        if not isinstance(event, Claimed):
+            continue
+        job = (event.tenant, event.id)
+        if event.position in fences:
+            found.append(about(5, commit, event, f"fence {event.position} was given out twice"))
+        if event.position <= newest.get(job, 0):
+            found.append(about(5, commit, event, f"fence {event.position} does not increase"))
+        if event.life > event.position:
+            found.append(about(5, commit, event, "a lease on a life that has not begun"))
+        fences.add(event.position)
+        newest[job] = event.position
+    return found
+
+
+def terminal_is_final(log: Iterable[Committed]) -> list[Violation]:
+    """7. Terminal jobs never change, but for a recorded `replayed`."""
+    found: list[Violation] = []
+    ended: dict[tuple[str, str], JobEvent | None] = {}
+    lives: dict[tuple[str, str], int] = {}
+    for commit, event in job_events(log):
+        job = (event.tenant, event.id)
+        end = ended.get(job)
+        if isinstance(event, Enqueued):
+            if job in ended and end is None:
+                found.append(about(7, commit, event, "a new life before the old one ended"))
+            ended[job], lives[job] = None, event.life
+            continue
+        if lives.get(job) != event.life:
+            found.append(about(7, commit, event, f"{event.event} of a life that is not current"))
+        if isinstance(event, Replayed):
+            if end is None or isinstance(end, Completed):
+                found.append(about(7, commit, event, "replayed, but it had neither failed nor was"))
+            ended[job] = None
+        elif event.event in ("archived", "unarchived"):
+            if end is None:
+                found.append(about(7, commit, event, f"{event.event} before it ended"))
+        elif end is not None:
+            found.append(about(7, commit, event, f"{event.event} after it was {end.event}"))
+        elif event.__class__ in ENDS:
+            ended[job] = event
+    return found
+
+
+class _Attempts:
+    """What is counted of one job."""
+
+    __slots__ = ("attempt", "failures", "max_attempts", "run_at")
+
+    def __init__(self, event: Enqueued) -> None:
+        self.attempt = 0
+        self.failures = 0
+        self.max_attempts = event.max_attempts
+        self.run_at = event.run_at
+
+
+def attempts_are_counted(log: Iterable[Committed]) -> list[Violation]:
+    """9. `attempt` is the number of leases granted; no start before `run_at`; failures never
+    exceed `max_attempts`."""
+    found: list[Violation] = []
+    jobs: dict[tuple[str, str], _Attempts] = {}
+    for commit, event in job_events(log):
+        if isinstance(event, Enqueued):
+            jobs[event.tenant, event.id] = _Attempts(event)
+            continue
+        job = jobs.get((event.tenant, event.id))
+        if job is None:
+            continue  # a job from nowhere is the second invariant's business
+        for message in _miscounted(job, event):
+            found.append(about(9, commit, event, message))
+    return found
+
+
+def _miscounted(job: _Attempts, event: JobEvent) -> Iterable[str]:
+    if isinstance(event, Claimed):
+        job.attempt += 1
+        if event.attempt != job.attempt:
+            yield f"lease number {job.attempt} is called attempt {event.attempt}"
+        if event.at < job.run_at:
+            yield f"started {job.run_at - event.at:.3f} s before it was due"
+    elif isinstance(event, Replayed):
+        job.failures = 0
+        job.run_at = event.run_at
+    elif event.__class__ in ATTEMPT_ENDS:
+        job.failures += event.__class__ in FAILURES
+        if event.failures != job.failures:  # type: ignore[union-attr]  # ends have it
+            yield f"failure number {job.failures} is counted as {event.failures}"  # type: ignore[union-attr]
+        if job.failures > job.max_attempts:
+            yield f"it failed {job.failures} times, {job.max_attempts} were allowed"
+        if event.__class__ in RETURNS:
+            job.run_at = event.run_at  # type: ignore[union-attr]  # what returns says when
+            if job.failures >= job.max_attempts:
+                yield "it was to be tried again after its last attempt"
+
+
+def keys_are_unique(log: Iterable[Committed]) -> list[Violation]:
+    """10. At most one live job per live key, per scope; never across tenants."""
+    found: list[Violation] = []
+    holders: dict[tuple[str, str, str, str], tuple[str, int, float, bool]] = {}
+    keyed: dict[tuple[str, str], tuple[str, float]] = {}
+    for commit, event in job_events(log):
+        job = (event.tenant, event.id)
+        if isinstance(event, Enqueued):
+            if event.key is None:
+                keyed.pop(job, None)
+                continue
+            keyed[job] = (event.key, event.key_until or -inf)
+        if job not in keyed:
+            continue
+        key, until = keyed[job]
+        scope = (event.tenant, event.queue, event.type, key)
+        if isinstance(event, Enqueued | Replayed):
+            id, life, held_until, is_live = holders.get(scope, ("", 0, -inf, False))
+            if life != event.life and (is_live or held_until > event.at):
+                found.append(about(10, commit, event, f"its key {key!r} is held by {id!r}"))
+            holders[scope] = (event.id, event.life, until, True)
+        elif isinstance(event, Completed | Failed | Cancelled):
+            id, life, held_until, _ = holders.get(scope, ("", 0, -inf, False))
+            if life == event.life:
+                holders[scope] = (id, life, held_until, False)
+    return found
+
+
+def pauses_hold(log: Iterable[Committed]) -> list[Violation]:
+    """12. Limits hold at every commit. No claim commits after a pause."""
+    found: list[Violation] = []
+    paused: set[tuple[str, str]] = set()
+    for commit in log:
+        for event in commit.events:
+            if isinstance(event, Paused):
+                paused.add((event.tenant, event.queue))
+            elif isinstance(event, Resumed):
+                paused.discard((event.tenant, event.queue))
+            elif isinstance(event, Claimed) and (event.tenant, event.queue) in paused:
+                found.append(about(12, commit, event, f"claimed, but {event.queue!r} is paused"))
+    return found
+
+
+def log_is_a_chain(log: Iterable[Committed]) -> list[Violation]:
+    """15. Slots are contiguous, epochs and times do not decrease, the chain holds."""
+    found: list[Violation] = []
+    before: Committed | None = None
+    for commit in log:
+        number = commit.commit
+        for index, event in enumerate(commit.events):
+            if event.position != position_of(number, index):
+                found.append(Violation(15, f"event {index} says {event.position}", number))
+            if event.at != commit.at:
+                found.append(Violation(15, f"event {index} has another time", number))
+        if before is not None:
+            if number != before.commit + 1:
+                found.append(Violation(15, f"it follows commit {before.commit}", number))
+            if commit.at < before.at:
+                found.append(
+                    Violation(15, f"its time is {before.at - commit.at:.3f} s back", number)
+                )
+            if commit.epoch < before.epoch:
+                found.append(Violation(15, "its epoch is over", number))
+            if commit.previous != before.chain:
+                found.append(Violation(15, "it does not continue the commit before it", number))
+        before = commit
+    return found
+
+
+def times_are_the_stores(log: Iterable[Committed], allowed_seconds: float) -> list[Violation]:
+    """15. No commit is dated further ahead of the store's own clock than clocks may differ."""
+    found: list[Violation] = []
+    latest = -inf
+    for commit in log:
+        # Nor can it be helped that a time is ahead when an earlier commit was.
+        latest = max(latest, commit.stored_at or inf)
+        if commit.at > latest + allowed_seconds:
+            ahead = commit.at - latest
+            found.append(
+                Violation(15, f"it is dated {ahead:.3f} s ahead of the store", commit.commit)
+            )
+    return found

@@ -1,0 +1,128 @@
+"""The order of claims: lanes of due jobs, rebuilt from the log independently of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from heapq import heappop, heappush
+
+from penstock.kernel.events import Claimed, Enqueued, JobEvent, Paused, Replayed, Resumed
+from penstock.kernel.invariants.record import (
+    ENDS,
+    JOB_EVENTS,
+    RETURNS,
+    Committed,
+    Violation,
+    about,
+)
+
+_Rank = tuple[int, float, int]
+"""Priority, when it is due, and the position at which its life began."""
+
+
+def claims_follow_the_order(
+    log: Iterable[Committed], asked: Mapping[str, tuple[str, ...] | None] | None = None
+) -> list[Violation]:
+    """11. Claims follow the order key among jobs due at that commit (where the order is strict).
+
+    `asked` says which queues each claim, by its operation id, was to take from (None: any, and
+    any type); about the others only what holds within one queue and type is known.
+    """
+    found: list[Violation] = []
+    lanes = _Lanes()
+    for commit in log:
+        for event in commit.events:
+            if isinstance(event, Paused | Resumed):
+                lanes.turn(event.tenant, event.queue, is_paused=isinstance(event, Paused))
+            elif event.__class__ not in JOB_EVENTS:
+                continue
+            elif isinstance(event, Claimed):
+                first = lanes.first_before(event, asked or {})
+                if first is not None:
+                    found.append(about(11, commit, event, f"{first!r} was due and comes before it"))
+                lanes.leave(event)
+            else:
+                lanes.see(event)  # type: ignore[arg-type]  # the set is the union
+    return found
+
+
+class _Lanes:
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[str, str], _Rank] = {}
+        self._priorities: dict[tuple[str, str], int] = {}
+        self._lanes: dict[tuple[str, str, str], _Lane] = {}
+        self._by_tenant: dict[str, list[_Lane]] = {}
+        self._paused: set[tuple[str, str]] = set()
+
+    def turn(self, tenant: str, queue: str, *, is_paused: bool) -> None:
+        if is_paused:
+            self._paused.add((tenant, queue))
+        else:
+            self._paused.discard((tenant, queue))
+
+    def see(self, event: JobEvent) -> None:
+        job = (event.tenant, event.id)
+        if isinstance(event, Enqueued):
+            self._priorities[job] = event.priority
+        if isinstance(event, Enqueued | Replayed) or event.__class__ in RETURNS:
+            run_at: float = event.run_at  # type: ignore[union-attr]  # what waits says until when
+            rank = (self._priorities.get(job, 0), run_at, event.life)
+            self._waiting[job] = rank
+            self._lane(event).push(rank, event.id)
+        elif event.__class__ in ENDS:
+            self._waiting.pop(job, None)
+
+    def leave(self, event: Claimed) -> None:
+        self._waiting.pop((event.tenant, event.id), None)
+
+    def first_before(
+        self, event: Claimed, asked: Mapping[str, tuple[str, ...] | None]
+    ) -> str | None:
+        """The job that should have been claimed instead."""
+        rank = self._waiting.get((event.tenant, event.id))
+        if rank is None:
+            return None  # not waiting at all: the fourth invariant's business
+        lanes = [self._lane(event)]
+        if event.operation in asked:
+            queues = asked[event.operation]
+            lanes = [
+                lane
+                for lane in self._by_tenant[event.tenant]
+                if (queues is None or lane.queue in queues)
+                and (event.tenant, lane.queue) not in self._paused
+            ]
+        for lane in lanes:
+            first = lane.first(event.at, self._waiting)
+            if first is not None and first[0] < rank:
+                return first[1]
+        return None
+
+    def _lane(self, event: JobEvent) -> _Lane:
+        name = (event.tenant, event.queue, event.type)
+        lane = self._lanes.get(name)
+        if lane is None:
+            lane = self._lanes[name] = _Lane(event.tenant, event.queue)
+            self._by_tenant.setdefault(event.tenant, []).append(lane)
+        return lane
+
+
+class _Lane:
+    """Waiting jobs of one queue and type; entries of those that moved on are dropped lazily."""
+
+    def __init__(self, tenant: str, queue: str) -> None:
+        self.queue = queue
+        self._tenant = tenant
+        self._scheduled: list[tuple[float, _Rank, str]] = []
+        self._due: list[tuple[_Rank, str]] = []
+
+    def push(self, rank: _Rank, id: str) -> None:
+        heappush(self._scheduled, (rank[1], rank, id))
+
+    def first(
+        self, at: float, waiting: Mapping[tuple[str, str], _Rank]
+    ) -> tuple[_Rank, str] | None:
+        while self._scheduled and self._scheduled[0][0] <= at:
+            _, rank, id = heappop(self._scheduled)
+            heappush(self._due, (rank, id))
+        while self._due and waiting.get((self._tenant, self._due[0][1])) != self._due[0][0]:
+            heappop(self._due)
+        return self._due[0] if self._due else None

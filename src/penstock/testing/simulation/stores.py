@@ -1,0 +1,132 @@
+"""The one store that all simulated processes share, which remembers all; and the way to it."""
+
+from __future__ import annotations
+
+import random  # noqa: TID251 - the seeded generator is handed in; only its type is needed
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+
+from penstock.engines.ledger.log.floor import FIRST_SLOT, FloorRecord
+from penstock.engines.ledger.names import CHECKPOINTS, FLOOR, LOG, QUEUE, commit_in
+from penstock.kernel.invariants import Deletion
+from penstock.ports.store import Entry, PutMode, StoredObject, Written
+from penstock.stores.memory import MemoryStore
+from penstock.testing.faults import Faults
+from penstock.testing.faulty_store import FaultyStore
+from penstock.testing.simulation.clocks import SimulatedClock
+from penstock.testing.simulation.loop import WORLD, SimulatedLoop
+
+
+class RememberedStore:
+    """Objects in memory, and a memory of all that were ever committed, deleted or not.
+
+    Unlike `MemoryStore` it can't be watched: on most stores processes have to poll.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._store = MemoryStore("simulated", now=now)
+        self.log: dict[int, bytes] = {}
+        """The first object that each slot ever had: what everybody must agree on."""
+        self.stored_at: dict[int, float] = {}
+        self.documents: list[bytes] = []
+        """Every version of `queue.json`."""
+        self.ghosts = 0
+        """Commits that were put to slots that had been vacated."""
+        self.deletions: list[Deletion] = []
+        self.checkpoints: dict[int, bytes] = {}
+        """All that were ever stored, as they are stored."""
+
+    @property
+    def name(self) -> str:
+        return self._store.name
+
+    @property
+    def head(self) -> int:
+        """How many commits are durable."""
+        return len(self.documents) or max(self.log, default=0)
+
+    async def put(self, key: str, data: bytes, mode: PutMode) -> Written:
+        written = await self._store.put(key, data, mode)
+        if key == QUEUE:
+            self.documents.append(bytes(data))
+            self.stored_at[len(self.documents)] = self._now()
+        elif key.startswith(LOG):
+            commit = commit_in(key)
+            assert commit is not None
+            self.ghosts += commit in self.log
+            self.log.setdefault(commit, bytes(data))
+            self.stored_at.setdefault(commit, self._now())
+        elif key.startswith(CHECKPOINTS):
+            commit = commit_in(key)
+            assert commit is not None
+            self.checkpoints[commit] = bytes(data)
+        return written
+
+    async def get(self, key: str) -> StoredObject:
+        return await self._store.get(key)
+
+    async def delete(self, key: str) -> None:
+        commit = commit_in(key) if key.startswith(LOG) else None
+        await self._store.delete(key)
+        if commit is not None:
+            held = [
+                number
+                async for entry in self._store.list(CHECKPOINTS)
+                if (number := commit_in(entry.key)) is not None
+            ]
+            self.deletions.append(Deletion(commit, await self._floor(), tuple(held)))
+
+    def list(self, prefix: str, start_after: str = "") -> AsyncIterator[Entry]:
+        return self._store.list(prefix, start_after)
+
+    async def close(self) -> None:
+        """Nothing to give back."""
+
+    async def keys(self, prefix: str) -> set[str]:
+        return {entry.key async for entry in self._store.list(prefix)}
+
+    async def _floor(self) -> int:
+        if FLOOR not in await self.keys(FLOOR):
+            return FIRST_SLOT
+        stored = await self._store.get(FLOOR)
+        return msgspec.json.decode(stored.data, type=FloorRecord).floor
+
+
+class NetworkStore(FaultyStore):
+    """One process's way to the store: slow, lossy, and sometimes spoiling what is written."""
+
+    def __init__(
+        self,
+        store: RememberedStore,
+        loop: SimulatedLoop,
+        rng: random.Random,
+        faults: Faults,
+        *,
+        bad_checkpoints: float = 0.0,
+    ) -> None:
+        super().__init__(store, SimulatedClock(loop), rng, faults)
+        self.bad_checkpoints = bad_checkpoints
+        """How often a checkpoint is stored other than it was meant to be."""
+        self._loop = loop
+        self._outside = loop.within(WORLD)
+
+    async def put(self, key: str, data: bytes, mode: PutMode) -> Written:
+        if self.bad_checkpoints and key.startswith(CHECKPOINTS):
+            if self._rng.random() < self.bad_checkpoints:
+                data = _spoiled(data, self._rng)
+        return await super().put(key, data, mode)
+
+    def _send_late(self, key: str, data: bytes, mode: PutMode) -> None:
+        # What is on its way belongs to nobody: it arrives even if its sender has crashed.
+        self._outside.run(super()._send_late, key, data, mode)
+
+
+def _spoiled(data: bytes, rng: random.Random) -> bytes:
+    """Altered bytes, which a digest must give away."""
+    if rng.random() < 0.5:
+        return data[: rng.randrange(len(data))]
+    changed = bytearray(data)
+    changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
+    return bytes(changed)

@@ -1,0 +1,127 @@
+"""Every backend keeps the promises of the port."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+import penstock
+from penstock import wiring
+from penstock.address import Address
+from penstock.ports.store import ObjectStore
+from penstock.stores.memory import MemoryStore
+from penstock.testing.clock import FakeClock
+from penstock.testing.conformance.backend import BackendConformance, Connect
+from penstock.testing.stamped_store import Stamped
+from tests.servers import azure, gcs_double, seaweed
+
+
+@pytest.fixture
+def stamped(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stores that URLs name go by the test's clock."""
+    open_store, stamps = wiring.open_store, dict[str, float]()
+
+    def open_stamped(address: Address) -> ObjectStore:
+        return Stamped(open_store(address), clock, stamps)
+
+    monkeypatch.setattr(wiring, "open_store", open_stamped)
+
+
+class TestMemory(BackendConformance):
+    shared = False
+
+    @pytest.fixture
+    def connect(self) -> Connect:
+        return functools.partial(penstock.open, "memory://")
+
+
+class TestSharedMemory(BackendConformance):
+    @pytest.fixture
+    def connect(self) -> Connect:
+        return functools.partial(penstock.open, f"memory://{uuid4().hex}")
+
+
+class TestMemoryStoreLog(BackendConformance):
+    @pytest.fixture
+    def connect(self, clock: FakeClock) -> Connect:
+        return functools.partial(penstock.open, store=MemoryStore(now=clock.now), layout="log")
+
+
+class TestMemoryStoreSingle(BackendConformance):
+    @pytest.fixture
+    def connect(self, clock: FakeClock) -> Connect:
+        return functools.partial(penstock.open, store=MemoryStore(now=clock.now), layout="single")
+
+
+class TestWithoutGroupCommit(BackendConformance):
+    @pytest.fixture
+    def connect(self, clock: FakeClock) -> Connect:
+        store = MemoryStore(now=clock.now)
+        return functools.partial(penstock.open, store=store, group_commit=False)
+
+
+@pytest.mark.usefixtures("stamped")
+class TestFolderLog(BackendConformance):
+    @pytest.fixture
+    def connect(self, tmp_path: Path) -> Connect:
+        return functools.partial(penstock.open, f"file://{tmp_path}/queue?layout=log&fsync=off")
+
+
+@pytest.mark.usefixtures("stamped")
+class TestFolderSingle(BackendConformance):
+    @pytest.fixture
+    def connect(self, tmp_path: Path) -> Connect:
+        return functools.partial(penstock.open, f"file://{tmp_path}/queue?layout=single&fsync=off")
+
+
+@pytest.mark.xdist_group("s3")
+@pytest.mark.usefixtures("stamped")
+class TestSeaweed(BackendConformance):
+    @pytest.fixture(scope="class")
+    def bucket(self, seaweed: seaweed.Seaweed) -> str:
+        return seaweed.new_bucket()
+
+    @pytest.fixture
+    def connect(
+        self, seaweed: seaweed.Seaweed, bucket: str, monkeypatch: pytest.MonkeyPatch
+    ) -> Connect:
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", SEAWEED_KEY)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SEAWEED_SECRET)
+        url = f"s3://{bucket}/{uuid4().hex}?region=us-east-1&endpoint={seaweed.endpoint}"
+        return functools.partial(penstock.open, url)
+
+
+@pytest.mark.xdist_group("azure")
+@pytest.mark.usefixtures("stamped")
+class TestAzurite(BackendConformance):
+    @pytest.fixture(scope="class")
+    def container(self, azurite: azure.Azurite) -> str:
+        return azurite.new_container()
+
+    @pytest.fixture
+    def connect(
+        self, azurite: azure.Azurite, container: str, monkeypatch: pytest.MonkeyPatch
+    ) -> Connect:
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", azure.ACCOUNT)
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", azure.ACCOUNT_KEY)
+        url = f"az://{container}/{uuid4().hex}?endpoint={azurite.endpoint}"
+        return functools.partial(penstock.open, url)
+
+
+@pytest.mark.xdist_group("gcs")
+@pytest.mark.usefixtures("stamped")
+class TestGcsDouble(BackendConformance):
+    @pytest.fixture
+    def connect(
+        self, gcs_double: gcs_double.GcsDouble, monkeypatch: pytest.MonkeyPatch
+    ) -> Connect:
+        monkeypatch.setenv("GOOGLE_BEARER_TOKEN", GCS_TOKEN)
+        url = f"gs://{gcs_double.new_bucket()}/queue?endpoint={gcs_double.endpoint}"
+        return functools.partial(penstock.open, url)
+
+
+SEAWEED_KEY, SEAWEED_SECRET = seaweed.ACCESS_KEY, seaweed.SECRET_KEY
+GCS_TOKEN = gcs_double.TOKEN
