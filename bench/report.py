@@ -40,6 +40,7 @@ def console() -> Console:
 
 def save(conditions: Mapping[str, str], rows: list[Row]) -> None:
     RESULTS.parent.mkdir(exist_ok=True)
+    (RESULTS.parent / ".gitignore").write_text("*\n")
     document = {"conditions": conditions, "rows": [_plain(row) for row in rows]}
     RESULTS.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 

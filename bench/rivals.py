@@ -56,6 +56,7 @@ def jqueue() -> Rival:
     wanted = hashlib.sha256(LOCK.read_bytes()).hexdigest()
     if not STAMP.exists() or STAMP.read_text() != wanted:
         _install()
+        (ENVIRONMENT / ".gitignore").write_text("*\n")
         STAMP.write_text(wanted)
     version = _output([str(_INTERPRETER), "-c", "import sys; print(sys.version.split()[0])"])
     return Rival(f"jqueue 1.0 (Python {version})", _INTERPRETER)
@@ -68,9 +69,10 @@ def _install() -> None:
             _output([python, "-m", "venv", "--clear", str(ENVIRONMENT)])
             install = [str(_INTERPRETER), "-m", "pip", "install", "--require-hashes"]
             _output([*install, *ignoring, "-r", str(LOCK)])
-            return
         except NoRival as error:
             problem = str(error)
+        else:
+            return
     raise NoRival(f"it could not be installed: {problem}")
 
 
