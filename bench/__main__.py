@@ -75,7 +75,7 @@ def _plan(said: argparse.Namespace, names: set[str], status: Status) -> Plan:
         status.update("gets jqueue")
         try:
             rival = jqueue()
-            say(f"     rival  {rival.name}")
+            say(f"     rival  {rival.name} on Python {rival.python_version}")
         except NoRival as error:
             say(f"     rival  jqueue can't be had: {error}", style="yellow")
     rounds = said.rounds or (1 if said.quick else ROUNDS)

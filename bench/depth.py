@@ -62,7 +62,7 @@ async def _at(queue: penstock.Queue, depth: int) -> Timing:
 
 
 def _rate(depth: int, ours: list[Rates], theirs: list[Rates]) -> Row:
-    rate, requirement = _of(depth, ours), f"memory store, {depth:,} pending: end to end"
+    rate, requirement = _of(depth, ours), f"memory, {depth:,} pending: end to end"
     if not theirs:
         return Row(requirement, rate)
     limit = _of(depth, theirs)
@@ -70,8 +70,8 @@ def _rate(depth: int, ours: list[Rates], theirs: list[Rates]) -> Row:
 
 
 def _flatness(ours: list[Rates], theirs: list[Rates]) -> Row:
-    requirement = f"rate at {max(DEPTHS):,} pending over that at {min(DEPTHS):,}"
-    left, bar = _left(ours), f"≥ {SHARE_MIN} × the prototype's"
+    requirement = f"rate at {max(DEPTHS):,} over that at {min(DEPTHS):,}"
+    left, bar = _left(ours), f"≥ {SHARE_MIN} of its"
     if not theirs:
         return Row(requirement, left, "prototype", "not there", None, bar, "not measured")
     limit = _left(theirs)
@@ -81,7 +81,7 @@ def _flatness(ours: list[Rates], theirs: list[Rates]) -> Row:
 
 def _left(rates: list[Rates]) -> Series:
     """From the best rates at either depth: the ratio of two noisy figures is noisier than both."""
-    return series([_of(max(DEPTHS), rates).best / _of(min(DEPTHS), rates).best], "of the rate")
+    return series([_of(max(DEPTHS), rates).best / _of(min(DEPTHS), rates).best], "share")
 
 
 def _of(depth: int, rates: list[Rates]) -> Series:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-Unit = Literal["/s", "ms", "s", "bytes", "requests/job", "round trips", "of the rate"]
+Unit = Literal["/s", "ms", "s", "bytes", "requests", "round trips", "share"]
 Verdict = Literal["pass", "FAIL", "goal met", "goal missed", "", "not measured"]
 
 _DIGITS: dict[Unit, int] = {
@@ -15,11 +15,12 @@ _DIGITS: dict[Unit, int] = {
     "ms": 2,
     "s": 2,
     "bytes": 0,
-    "requests/job": 4,
+    "requests": 4,
     "round trips": 2,
-    "of the rate": 2,
+    "share": 2,
 }
-_SMALL_IS_GOOD: set[Unit] = {"ms", "s", "bytes", "requests/job", "round trips"}
+_SMALL_IS_GOOD: set[Unit] = {"ms", "s", "bytes", "requests", "round trips"}
+_SAID_BY_THE_ROW: set[Unit] = {"requests", "round trips", "share"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Series:
 
     def __str__(self) -> str:
         best, median = (f"{value:,.{_DIGITS[self.unit]}f}" for value in (self.best, self.median))
-        unit = self.unit if self.unit == "/s" else f" {self.unit}"
+        unit = "" if self.unit in _SAID_BY_THE_ROW else f" {self.unit}".replace(" /", "/")
         return f"{self.sign}{best}{unit}" + (f" ({median})" if len(self.values) > 1 else "")
 
 

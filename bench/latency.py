@@ -36,7 +36,7 @@ def _row(shape: Shape, timings: dict[str, list[Timing]], percentile: str) -> Row
         for name, runs in timings.items()
     }
     callers = f"{shape.callers} caller{'s' if shape.callers > 1 else ''}"
-    requirement = f"files, fsync, {callers}: {percentile} of an enqueue"
+    requirement = f"files, {callers}: {percentile} of an enqueue"
     ours, theirs = figures["penstock"], figures.get("prototype")
     if theirs is None:
         return Row(requirement, ours)

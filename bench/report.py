@@ -8,19 +8,22 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from bench.figures import Row, Series
 
 RESULTS: Final = Path(__file__).resolve().parent / "results" / "latest.json"
-TABLE_COLUMNS_MIN: Final = 150
+TABLE_COLUMNS_MIN: Final = 160
 """Narrower, and the figures would break in the middle; a file or a pipe is never narrower."""
 _COLOURS: Final = {"pass": "green", "FAIL": "bold red", "goal missed": "yellow"}
 
 
 def table(rows: list[Row]) -> Table:
-    shown = Table(title="best of the rounds (median in brackets)", title_justify="left")
+    shown = Table(
+        title="best of the rounds (median in brackets)", title_justify="left", box=SIMPLE_HEAD
+    )
     for heading in ("requirement", "penstock", "beside", "its figure", "ratio", "bar", ""):
         is_figure = heading in ("penstock", "its figure", "ratio")
         shown.add_column(heading, justify="right" if is_figure else "left", overflow="fold")

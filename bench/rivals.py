@@ -39,6 +39,7 @@ class NoRival(Exception):
 class Rival:
     name: str
     python: Path
+    python_version: str
 
     def run(self, jobs: int, folder: str | None, seconds_max: float) -> Timing:
         """One run of the load in the rival's own process; a bound if it takes too long."""
@@ -56,10 +57,9 @@ def jqueue() -> Rival:
     wanted = hashlib.sha256(LOCK.read_bytes()).hexdigest()
     if not STAMP.exists() or STAMP.read_text() != wanted:
         _install()
-        (ENVIRONMENT / ".gitignore").write_text("*\n")
         STAMP.write_text(wanted)
     version = _output([str(_INTERPRETER), "-c", "import sys; print(sys.version.split()[0])"])
-    return Rival(f"jqueue 1.0 (Python {version})", _INTERPRETER)
+    return Rival("jqueue 1.0", _INTERPRETER, version)
 
 
 def _install() -> None:
@@ -67,6 +67,7 @@ def _install() -> None:
     for python, ignoring in _interpreters():
         try:
             _output([python, "-m", "venv", "--clear", str(ENVIRONMENT)])
+            (ENVIRONMENT / ".gitignore").write_text("*\n")
             install = [str(_INTERPRETER), "-m", "pip", "install", "--require-hashes"]
             _output([*install, *ignoring, "-r", str(LOCK)])
         except NoRival as error:

@@ -45,8 +45,8 @@ def measure(plan: Plan) -> list[Row]:
         runs = plan.interleaved({"opens it": partial(isolated, opened, folder, jobs)})
     opens = runs["opens it"]
     return [
-        _memory(f"{jobs:,} pending, enqueued: memory per job", [filled]),
-        _memory(f"{jobs:,} pending, loaded: memory per job", [run.bytes_per_job for run in opens]),
+        _memory(f"{jobs:,} enqueued: memory per job", [filled]),
+        _memory(f"{jobs:,} loaded: memory per job", [run.bytes_per_job for run in opens]),
         _seconds(jobs, opens),
     ]
 
@@ -104,7 +104,7 @@ def _seconds(jobs: int, opens: list[Opened]) -> Row:
     taken = series((run.seconds for run in opens), "s")
     limit = SECONDS_MAX_PER_MILLION * jobs / JOBS
     return Row(
-        f"start-up from a checkpoint of {jobs:,} jobs",
+        f"{jobs:,} pending: start-up from a checkpoint",
         taken,
         bar=f"≤ {limit:g} s",
         verdict=passed(taken.best <= limit),

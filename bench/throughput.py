@@ -47,7 +47,7 @@ def _runs(plan: Plan, jobs: int) -> dict[str, Callable[[], Timing]]:
 
 
 def _against_jqueue(plan: Plan, jobs: int, times: float, timings: dict[str, list[Timing]]) -> Row:
-    requirement = f"files, fsync, {jobs:,} jobs: end to end"
+    requirement = f"files, {jobs:,} jobs: end to end"
     ours, bar = _end_to_end(timings[f"penstock, {ASYNCIO}"]), f"≥ {times:g}× jqueue"
     if plan.jqueue is None:
         return Row(requirement, ours, "jqueue", "not to be had", None, bar, "not measured")
@@ -57,7 +57,7 @@ def _against_jqueue(plan: Plan, jobs: int, times: float, timings: dict[str, list
 
 
 def _against_prototype(timings: dict[str, list[Timing]], loop: str) -> Row:
-    requirement = f"files, fsync, {max(TIMES_JQUEUE):,} jobs, {loop}: end to end"
+    requirement = f"files, {max(TIMES_JQUEUE):,} jobs, {loop}: end to end"
     bar = f"prototype ≤ {TIMES_PROTOTYPE:g}×"
     ours = _end_to_end(timings[f"penstock, {loop}"])
     if f"prototype, {loop}" not in timings:
@@ -77,7 +77,7 @@ def _enqueues(timings: dict[str, list[Timing]], loop: str) -> Row:
     }
     ours, theirs = rates[f"penstock, {loop}"], rates.get(f"prototype, {loop}")
     return Row(
-        f"files, fsync, {max(TIMES_JQUEUE):,} jobs, {loop}: enqueues",
+        f"files, {max(TIMES_JQUEUE):,} jobs, {loop}: enqueues",
         ours,
         "prototype",
         theirs or "not there",

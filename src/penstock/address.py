@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -125,4 +126,6 @@ def _number(url: str, name: str, value: Any) -> float:
         number = float(value)
     except (TypeError, ValueError):
         raise InvalidURL(url, f"{name}={value}: it must be a number") from None
+    if not isfinite(number):
+        raise InvalidURL(url, f"{name}={value}: it must be a finite number")
     return int(number) if number == int(number) and "seconds" not in name else number

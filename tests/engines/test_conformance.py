@@ -16,7 +16,9 @@ from penstock.stores.memory import MemoryStore
 from penstock.testing.clock import FakeClock
 from penstock.testing.conformance.backend import BackendConformance, Connect
 from penstock.testing.stamped_store import Stamped
-from tests.servers import azure, gcs_double, seaweed
+from tests.servers.azure import ACCOUNT, ACCOUNT_KEY, Azurite
+from tests.servers.gcs_double import TOKEN, GcsDouble
+from tests.servers.seaweed import ACCESS_KEY, SECRET_KEY, Seaweed
 
 
 @pytest.fixture
@@ -28,6 +30,17 @@ def stamped(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
         return Stamped(open_store(address), clock, stamps)
 
     monkeypatch.setattr(wiring, "open_store", open_stamped)
+
+
+@pytest.fixture(scope="module")
+def bucket(seaweed: Seaweed) -> str:
+    """One for all tests, each of which has a prefix of its own."""
+    return seaweed.new_bucket()
+
+
+@pytest.fixture(scope="module")
+def container(azurite: Azurite) -> str:
+    return azurite.new_container()
 
 
 class TestMemory(BackendConformance):
@@ -80,16 +93,10 @@ class TestFolderSingle(BackendConformance):
 @pytest.mark.xdist_group("s3")
 @pytest.mark.usefixtures("stamped")
 class TestSeaweed(BackendConformance):
-    @pytest.fixture(scope="class")
-    def bucket(self, seaweed: seaweed.Seaweed) -> str:
-        return seaweed.new_bucket()
-
     @pytest.fixture
-    def connect(
-        self, seaweed: seaweed.Seaweed, bucket: str, monkeypatch: pytest.MonkeyPatch
-    ) -> Connect:
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", SEAWEED_KEY)
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SEAWEED_SECRET)
+    def connect(self, seaweed: Seaweed, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Connect:
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
         url = f"s3://{bucket}/{uuid4().hex}?region=us-east-1&endpoint={seaweed.endpoint}"
         return functools.partial(penstock.open, url)
 
@@ -97,16 +104,10 @@ class TestSeaweed(BackendConformance):
 @pytest.mark.xdist_group("azure")
 @pytest.mark.usefixtures("stamped")
 class TestAzurite(BackendConformance):
-    @pytest.fixture(scope="class")
-    def container(self, azurite: azure.Azurite) -> str:
-        return azurite.new_container()
-
     @pytest.fixture
-    def connect(
-        self, azurite: azure.Azurite, container: str, monkeypatch: pytest.MonkeyPatch
-    ) -> Connect:
-        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", azure.ACCOUNT)
-        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", azure.ACCOUNT_KEY)
+    def connect(self, azurite: Azurite, container: str, monkeypatch: pytest.MonkeyPatch) -> Connect:
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", ACCOUNT)
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", ACCOUNT_KEY)
         url = f"az://{container}/{uuid4().hex}?endpoint={azurite.endpoint}"
         return functools.partial(penstock.open, url)
 
@@ -115,13 +116,7 @@ class TestAzurite(BackendConformance):
 @pytest.mark.usefixtures("stamped")
 class TestGcsDouble(BackendConformance):
     @pytest.fixture
-    def connect(
-        self, gcs_double: gcs_double.GcsDouble, monkeypatch: pytest.MonkeyPatch
-    ) -> Connect:
-        monkeypatch.setenv("GOOGLE_BEARER_TOKEN", GCS_TOKEN)
+    def connect(self, gcs_double: GcsDouble, monkeypatch: pytest.MonkeyPatch) -> Connect:
+        monkeypatch.setenv("GOOGLE_BEARER_TOKEN", TOKEN)
         url = f"gs://{gcs_double.new_bucket()}/queue?endpoint={gcs_double.endpoint}"
         return functools.partial(penstock.open, url)
-
-
-SEAWEED_KEY, SEAWEED_SECRET = seaweed.ACCESS_KEY, seaweed.SECRET_KEY
-GCS_TOKEN = gcs_double.TOKEN

@@ -67,4 +67,6 @@ def check_count(call: str, count: int) -> None:
 
 def describe(error: object) -> str:
     """What to record of an error: its words, or at least what kind of thing it is."""
-    return str(error) or type(error).__name__ if error else ""
+    words = str(error) or type(error).__name__ if error else ""
+    # Names of files may hold bytes that no text can; the failure has to be recorded all the same.
+    return words if words.isascii() else words.encode("utf-8", "backslashreplace").decode()

@@ -47,14 +47,17 @@ async def keep_alive(
 async def _beat_until_lost(
     heartbeat: Callable[..., Awaitable[float]], job: Job, lease_seconds: float, clock: Clock
 ) -> None:
-    beaten_at = clock.elapsed()
+    # The first beat goes by what is left of the lease that the job came with.
+    left = lease_seconds if job.lease_until is None else job.lease_until - clock.now()
+    runs_out_at = clock.elapsed() + left
+    rest = min(max(left, 0.0), lease_seconds)
     while True:
-        await clock.sleep(lease_seconds / BEATS_PER_LEASE)
-        sent_at = clock.elapsed()
+        await clock.sleep(rest / BEATS_PER_LEASE)
+        rest, sent_at = lease_seconds, clock.elapsed()
         try:
             await heartbeat(job, lease_seconds=lease_seconds)
-            beaten_at = sent_at
+            runs_out_at = sent_at + lease_seconds
         except (StoreError, OutcomeUnknown):
             # The store may come back in time; once the lease must have run out, it is lost.
-            if clock.elapsed() - beaten_at >= lease_seconds:
+            if clock.elapsed() >= runs_out_at:
                 raise LeaseLost(job.id) from None

@@ -19,7 +19,7 @@ from penstock.client.arguments import (
 )
 from penstock.client.handle import Handle
 from penstock.client.keepalive import keep_alive
-from penstock.client.newjob import check_seconds, epoch_seconds
+from penstock.client.newjob import check_number, check_seconds, check_text, epoch_seconds
 from penstock.errors import InvalidInput, PenstockError
 from penstock.kernel import commands
 from penstock.kernel.commands import Success
@@ -47,6 +47,8 @@ class Leasing(Handle):
         check_count("claim", n)
         check_seconds("lease_seconds", lease_seconds)
         check_seconds("wait_seconds", wait_seconds)
+        if worker is not None:
+            check_text("worker", worker)
         command = commands.Claim(
             self.tenant,
             self._services.new_secret(),
@@ -85,6 +87,8 @@ class Leasing(Handle):
     ) -> Any:
         """Extends leases and says how far the work is; answers each new `lease_until`."""
         check_seconds("lease_seconds", lease_seconds)
+        if progress is not None:
+            check_number("progress", progress)
         many = many_jobs(jobs)
         items = [commands.Beat(job.id, lease_of(job), lease_seconds, progress) for job in many]
         outcomes = await self._settle(commands.Heartbeat(self.tenant, items), items)
@@ -139,6 +143,7 @@ class Leasing(Handle):
         """Says that an attempt failed; it is tried again unless that makes no sense any more."""
         if delay_seconds is not None:
             check_seconds("delay_seconds", delay_seconds)
+        check_text("kind", kind)
         message = describe(error)
         items = [
             commands.Failure(job.id, lease_of(job), message, kind, retry, delay_seconds)

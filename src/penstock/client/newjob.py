@@ -8,6 +8,7 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any, Final
 
+import msgspec
 from msgspec import Raw, Struct
 
 from penstock.errors import InvalidJob
@@ -23,7 +24,8 @@ from penstock.kernel.retry import DEFAULT_RETRY, RetryPolicy
 NAME_CHARACTERS_MAX: Final = 200
 PRIORITY_MAX: Final = 2**31
 
-_FORBIDDEN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f/\\]|[\ud800-\udfff]")
+_FORBIDDEN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f/\\]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class NewJob(Struct):
@@ -59,6 +61,10 @@ def submission(
         check_name("id", new.id)
     if new.key is not None:
         check_text("key", new.key)
+    if new.meta is not None:
+        check_meta(new.meta)
+    if new.trace is not None:
+        check_characters("trace", new.trace)
     if type(new.priority) is not int or abs(new.priority) > PRIORITY_MAX:
         raise InvalidJob("priority", new.priority, f"a whole number within ±{PRIORITY_MAX}")
     if type(new.max_attempts) is not int or new.max_attempts < 1:
@@ -83,11 +89,16 @@ def submission(
     )  # fmt: skip
 
 
-@lru_cache(maxsize=4_096)
 def check_name(field: str, value: object) -> None:
     """Names of jobs, queues, types and tenants: short, printable and without slashes."""
+    if not isinstance(value, str):
+        raise InvalidJob(field, value, "it must be a string")
+    _check_name(field, value)
+
+
+@lru_cache(maxsize=4_096)
+def _check_name(field: str, value: str) -> None:
     check_text(field, value)
-    assert isinstance(value, str)
     if _FORBIDDEN.search(value):
         raise InvalidJob(field, value, "no slashes, backslashes or control characters")
     if value != value.strip():
@@ -95,16 +106,37 @@ def check_name(field: str, value: object) -> None:
 
 
 def check_text(field: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise InvalidJob(field, value, "it must be a string")
+    check_characters(field, value)
+    assert isinstance(value, str)
     if not 1 <= len(value) <= NAME_CHARACTERS_MAX:
         raise InvalidJob(field, value, f"it must have 1 to {NAME_CHARACTERS_MAX} characters")
 
 
-def check_seconds(field: str, value: object) -> None:
+def check_characters(field: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise InvalidJob(field, value, "it must be a string")
+    if _SURROGATE.search(value):
+        raise InvalidJob(field, value, "half of a surrogate pair is no character")
+
+
+def check_meta(value: object) -> None:
+    """One entry that can't be stored would take everybody's batch along."""
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        raise InvalidJob("meta", value, "it must be a dict with strings as keys")
+    try:
+        msgspec.json.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidJob("meta", value, f"JSON can't carry it: {error}") from None
+
+
+def check_number(field: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        raise InvalidJob(field, value, "it must be a number of seconds")
-    if value < 0:
+        raise InvalidJob(field, value, "it must be a finite number")
+    return value
+
+
+def check_seconds(field: str, value: object) -> None:
+    if check_number(field, value) < 0:
         raise InvalidJob(field, value, "it must not be negative")
 
 

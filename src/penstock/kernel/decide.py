@@ -34,6 +34,7 @@ from penstock.kernel.commands import (
     Success,
 )
 from penstock.kernel.events import (
+    EXPIRED,
     Archived,
     Cancelled,
     Claimed,
@@ -52,8 +53,7 @@ from penstock.kernel.events import (
 from penstock.kernel.job import Job, Lease, State
 from penstock.kernel.state import QueueState
 
-EXPIRED: Final = "expired"
-"""The kind of error of an attempt whose lease ran out."""
+EXPIRIES_PER_BATCH_MAX: Final = 100_000
 
 
 class Moment(Struct):
@@ -175,7 +175,9 @@ def release(state: QueueState, tenant: str, item: Return, now: Moment) -> Releas
 
 def dead_leases(state: QueueState, at: float) -> list[Job]:
     """The jobs to expire: their leases ran out, and the allowed skew has passed."""
-    return state.leases.run_out(at - state.settings.clock_skew_seconds)
+    dead = state.leases.run_out(at - state.settings.clock_skew_seconds)
+    # The others are as dead, and are recorded by the next batches.
+    return dead[:EXPIRIES_PER_BATCH_MAX]
 
 
 def expire(job: Job, now: Moment) -> Expired | Failed:

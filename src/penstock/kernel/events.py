@@ -109,6 +109,10 @@ class Retried(_AttemptEnd, frozen=True, gc=False, omit_defaults=True, kw_only=Tr
     error: str
 
 
+EXPIRED: Final = "expired"
+"""The kind of error of an attempt whose lease ran out, also where it was the last."""
+
+
 class Expired(_AttemptEnd, frozen=True, gc=False, omit_defaults=True, kw_only=True, tag="expired"):
     run_at: float
     kind: str

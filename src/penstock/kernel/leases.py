@@ -53,17 +53,19 @@ class Leases:
     def run_out(self, at: float) -> list[Job]:
         """The jobs whose leases have run out by then, first to last."""
         dead: list[Job] = []
-        checked: list[tuple[float, tuple[str, str]]] = []
+        checked: dict[tuple[str, str], float] = {}
         self._drop_ended()
         while self._bounds and self._bounds[0][0] <= at:
             _, claim = heappop(self._bounds)
-            jobs = self._claims[claim].values()
-            dead += [job for job in jobs if _until(job) <= at]
-            checked.append((min(map(_until, jobs)), claim))
+            # A heartbeat of a claim's only job leaves the claim with a second bound.
+            if claim not in checked:
+                jobs = self._claims[claim].values()
+                dead += [job for job in jobs if _until(job) <= at]
+                checked[claim] = min(map(_until, jobs))
             self._drop_ended()
         # Those found dead stay until somebody ends them: looking changes nothing.
-        for bound in checked:
-            heappush(self._bounds, bound)
+        for claim, bound in checked.items():
+            heappush(self._bounds, (bound, claim))
         return sorted(dead, key=lambda job: (_until(job), job.life))
 
     def _drop_ended(self) -> None:

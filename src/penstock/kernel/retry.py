@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Final
 
 from msgspec import Struct
 
 from penstock.errors import InvalidJob
+
+
+def require_number(name: str, value: object) -> None:
+    """JSON has no other: an infinite one would come back as nothing, and nobody could read it."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise InvalidJob(name, value, "it must be a finite number")
 
 
 class RetryPolicy(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -18,6 +25,8 @@ class RetryPolicy(Struct, frozen=True, gc=False, omit_defaults=True):
     jitter: float = 0.25
 
     def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            require_number(f"retry.{name}", getattr(self, name))
         if self.initial_seconds < 0:
             raise InvalidJob("retry.initial_seconds", self.initial_seconds, "it must be 0 or more")
         if self.multiplier < 1:
@@ -29,12 +38,11 @@ class RetryPolicy(Struct, frozen=True, gc=False, omit_defaults=True):
 
     def delay_seconds(self, failures: int, luck: float) -> float:
         """The wait after that many failures; `luck` in [0, 1) picks a point within the jitter."""
-        growth = min(failures - 1, _DOUBLINGS_MAX)
-        delay = min(self.initial_seconds * self.multiplier**growth, self.max_seconds)
+        try:
+            delay = min(self.initial_seconds * self.multiplier ** (failures - 1), self.max_seconds)
+        except OverflowError:
+            delay = self.max_seconds if self.initial_seconds else 0.0
         return delay * (1 + self.jitter * (2 * luck - 1))
 
-
-# Far beyond any cap, and small enough that the power can't overflow a float.
-_DOUBLINGS_MAX: Final = 64
 
 DEFAULT_RETRY: Final = RetryPolicy()

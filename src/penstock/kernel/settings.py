@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from penstock.errors import InvalidJob
+from penstock.kernel.retry import require_number
 
 HOUR_SECONDS: Final = 3_600.0
 DAY_SECONDS: Final = 24 * HOUR_SECONDS
@@ -30,6 +31,9 @@ class Settings(Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
+            require_number(name, getattr(self, name))
+            if name.endswith("_max") and not isinstance(getattr(self, name), int):
+                raise InvalidJob(name, getattr(self, name), "it must be a whole number")
             if getattr(self, name) < 0:
                 raise InvalidJob(name, getattr(self, name), "it must be 0 or more")
         if self.log_retention_seconds < HOUR_SECONDS:

@@ -9,11 +9,10 @@ have read the same commits hold the same state.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from copy import copy
 from heapq import heappop, heappush
-from typing import assert_never
+from typing import Final, assert_never
 
 from penstock.kernel.events import (
     Checkpointed,
@@ -38,6 +37,9 @@ from penstock.kernel.settings import DEFAULT_SETTINGS, Settings
 from penstock.kernel.tenancy import Hold, Scope, Tenancy
 from penstock.kernel.transitions import apply, born
 
+RESULT_BYTES_SLIM: Final = 128
+"""Results up to this size are kept anyway: they weigh no more than the job itself."""
+
 
 class QueueState:
     def __init__(self) -> None:
@@ -61,8 +63,11 @@ class QueueState:
         """Failed and cancelled jobs: (ended_at, life)."""
         self.archived = Ranking(self.is_current)
         """Archived jobs of any terminal state: (archived_at, life)."""
-        self.results: deque[Job] = deque()
+        self.results = Ranking(self.is_current)
+        """Ended jobs whose results weigh something, by their last transition."""
         self.results_bytes = 0
+        self._left: list[Job] = []
+        """Jobs that have left since the last `seal`."""
         self._key_expiries: list[tuple[float, str, Scope, int]] = []
         self._undo: _Undo | None = None
 
@@ -107,7 +112,12 @@ class QueueState:
 
     def apply(self, event: Event) -> None:
         if isinstance(event, Enqueued):
-            self._replace(self.tenancy(event.tenant), None, born(event))
+            tenancy = self.tenancy(event.tenant)
+            lapsed = tenancy.jobs.get(event.id)
+            if lapsed is not None:
+                # Its time was up although no commit had let it go: this one does, for a new life.
+                self._leave(lapsed, event.at)
+            self._replace(tenancy, None, born(event))
             if event.key is not None:
                 self._hold_key(event.tenant, (event.queue, event.type, event.key), event)
         elif isinstance(event, JobFact):
@@ -179,6 +189,7 @@ class QueueState:
             self._put_hold(self.tenants[tenant], scope, hold)
             if hold is not None and hold.until is not None:
                 heappush(self._key_expiries, (hold.until, tenant, scope, hold.life))
+        self._left.clear()
         for job in undo.left:
             counts = self.tenants[job.tenant].queue_counts(job.queue)
             counts.now[job.state] -= 1
@@ -189,7 +200,7 @@ class QueueState:
             setattr(self, name, value)
 
     def seal(self, at: float, ended_before: int | None = None) -> list[Job]:
-        """Lets go of what has outlived its retention by the commit's time; answers those jobs.
+        """Lets go of what has outlived its retention; answers all jobs that left in this commit.
 
         Before `settle` this, too, can be rolled back.
 
@@ -197,7 +208,6 @@ class QueueState:
         a job only after its end was committed).
         """
         limit = None if ended_before is None else position_of(ended_before, 0)
-        left: list[Job] = []
         for ranking in (self.completed, self.dead_letters, self.archived):
             while (entry := ranking.first()) is not None:
                 job: Job = entry[-1]
@@ -209,9 +219,9 @@ class QueueState:
                 if limit is not None and job.trail[-1] >= limit:
                     break
                 self._leave(job, at)
-                left.append(job)
         self._let_results_go()
         self._let_keys_go(at)
+        left, self._left = self._left, []
         return left
 
     # Indexes
@@ -243,9 +253,9 @@ class QueueState:
         elif job.state is State.RUNNING:
             self.leases.add(job)
         else:
-            if job.result is not ABSENT:
-                self.results.append(job)
-                self.results_bytes += _size_bytes(job)
+            if len(job.result) > RESULT_BYTES_SLIM:
+                self.results.push((job.trail[-1], job))
+                self.results_bytes += len(job.result)
             self._retention_of(job).push((job.archived_at or job.ended_at, job.life, job))
 
     def _unindex(self, tenancy: Tenancy, job: Job) -> None:
@@ -257,8 +267,9 @@ class QueueState:
         elif job.state is State.RUNNING:
             self.leases.remove(job)
         else:
-            if job.result is not ABSENT:
-                self.results_bytes -= _size_bytes(job)
+            if len(job.result) > RESULT_BYTES_SLIM:
+                self.results.note_death()
+                self.results_bytes -= len(job.result)
             self._retention_of(job).note_death()
 
     def _retention_of(self, job: Job) -> Ranking:
@@ -279,6 +290,7 @@ class QueueState:
         for key in (job.payload_key, job.result_key):
             if key is not None:
                 self._set("released", {**self.released, key: at})
+        self._left.append(job)
         if self._undo is not None:
             self._undo.left.append(job)
         tenancy = self.tenants[job.tenant]
@@ -289,13 +301,12 @@ class QueueState:
 
     def _let_results_go(self) -> None:
         while self.results_bytes > self.settings.results_bytes_max:
-            job = self.results.popleft()
-            if self.is_current(job):
-                slim = copy(job)
-                slim.result = ABSENT
-                self._replace(self.tenants[job.tenant], job, slim)
-        while self.results and not self.is_current(self.results[0]):
-            self.results.popleft()
+            entry = self.results.first()
+            assert entry is not None
+            job: Job = entry[-1]
+            slim = copy(job)
+            slim.result = ABSENT
+            self._replace(self.tenants[job.tenant], job, slim)
 
     # Keys
 
@@ -367,7 +378,3 @@ class _Undo:
         self.left: list[Job] = []
         self.paused: list[tuple[str, str, bool]] = []
         self.fields: dict[str, object] = {}
-
-
-def _size_bytes(job: Job) -> int:
-    return len(job.result)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, assert_never, get_args
 
 from penstock.kernel.events import (
+    EXPIRED,
     Archived,
     Cancelled,
     Claimed,
@@ -113,6 +114,8 @@ def apply(job: Job, event: JobEvent) -> Job:
             return after
         case Retried() | Expired():
             _let_go(after)
+            if isinstance(event, Expired):
+                after.ended_lease = None
             after.failures = event.failures
             after.errors = (*job.errors, _error(event))
             after.run_at = event.run_at
@@ -121,6 +124,8 @@ def apply(job: Job, event: JobEvent) -> Job:
             after.run_at = event.run_at
         case Failed():
             _end(after, event.at)
+            if event.kind == EXPIRED:
+                after.ended_lease = None
             after.failures = event.failures
             after.errors = (*job.errors, _error(event))
         case Cancelled():
@@ -143,6 +148,7 @@ def apply(job: Job, event: JobEvent) -> Job:
 
 
 def _let_go(job: Job) -> None:
+    # Its holder ended it and may say so again; where time did, the callers take this back.
     job.ended_lease = job.lease
     job.lease = None
     job.lease_until = None

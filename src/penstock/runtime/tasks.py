@@ -43,22 +43,24 @@ class TaskSet:
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
-        self._tasks: set[asyncio.Task[Any]] = set()
+        # Dictionaries in place of sets, here and below: they keep their order, so what a
+        # simulation does follows from its seed alone.
+        self._tasks: dict[asyncio.Task[Any], None] = {}
 
     def start(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.create_task(work, name=f"penstock {self._owner}: {name}")
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._forget_finished)
         return task
 
     def _forget_finished(self, task: asyncio.Task[Any]) -> None:
         # A failed one is kept until `stop` has shown its error to somebody.
         if task.cancelled() or task.exception() is None:
-            self._tasks.discard(task)
+            self._tasks.pop(task, None)
 
     async def stop(self) -> None:
         """Cancels what still runs, waits for it, and raises what went wrong, if anything did."""
-        tasks, self._tasks = self._tasks, set()
+        tasks, self._tasks = self._tasks, {}
         for task in tasks:
             task.cancel()
         for result in await asyncio.gather(*tasks, return_exceptions=True):
@@ -74,19 +76,22 @@ class Signal:
     """
 
     def __init__(self) -> None:
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._waiters: dict[asyncio.Future[None], None] = {}
 
     def set(self) -> None:
-        waiters, self._waiters = self._waiters, set()
+        waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
     def next(self) -> asyncio.Future[None]:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
-        waiter.add_done_callback(self._waiters.discard)
+        self._waiters[waiter] = None
+        waiter.add_done_callback(self._forget)
         return waiter
+
+    def _forget(self, waiter: asyncio.Future[None]) -> None:
+        self._waiters.pop(waiter, None)
 
     async def wait(self, timeout_seconds: float) -> bool:
         """Until the next `set`, or the time is up. True: it happened."""

@@ -7,7 +7,7 @@
 
 `now` stands still until the test advances it. What sleeps on the clock is woken when the time
 has come, in order. `elapsed` also runs on with real time and so do sleeps, so that a wait which
-nobody cuts short still ends. With `autojump`, whoever sleeps advances the clock and goes on at once.
+nobody cuts short still ends. With `autojump`, who sleeps advances the clock and goes on at once.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class FakeClock:
             return
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
-        sleeper = (self.elapsed() + seconds, woken)
+        sleeper = (self._jumped_seconds + seconds, woken)
         timer = loop.call_later(seconds, _wake, woken)
         self._sleepers.append(sleeper)
         try:
@@ -75,10 +75,8 @@ class FakeClock:
         """Lets that much time pass: sleepers wake in order, each at its own time, and run."""
         await turns()
         until = self._jumped_seconds + seconds
-        while (due := self._next_due()) is not None and due[0] - self.elapsed() <= (
-            until - self._jumped_seconds
-        ):
-            self.jump(min(max(0.0, due[0] - self.elapsed()), until - self._jumped_seconds))
+        while (due := self._next_due()) is not None and due[0] <= until:
+            self.jump(max(0.0, due[0] - self._jumped_seconds))
             _wake(due[1])
             await turns()
         self.jump(max(0.0, until - self._jumped_seconds))

@@ -27,7 +27,7 @@ class Stamped(Layer):
     async def put(self, key: str, data: bytes, mode: PutMode) -> Written:
         written = await self._store.put(key, data, mode)
         self._stamps[key] = self._clock.now()
-        return replace(written, modified_at=self._stamps[key])
+        return Written(written.version, self._stamps[key])
 
     async def get(self, key: str) -> StoredObject:
         stored = await self._store.get(key)

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from penstock.errors import Corrupt
 from penstock.kernel.events import Event
-from penstock.wire.level import FORMAT_LEVEL, digest, require_known
+from penstock.wire.level import FORMAT_LEVEL, UNREADABLE, digest, require_known
 
 CHAIN_START: Final = ""
 """What the first commit has in place of a digest of the one before it."""
@@ -72,7 +72,7 @@ def decode_header(key: str, data: bytes) -> Header:
     line = data.partition(b"\n")[0]
     try:
         return _header_decoder.decode(line)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         _complain_of_level(key, line)
         raise Corrupt(key, f"its header can't be read ({error})") from error
 
@@ -85,7 +85,7 @@ def decode_commit(key: str, data: bytes) -> Commit:
         raise Corrupt(key, "its body is not what its header says: truncated or altered")
     try:
         events = _events_decoder.decode_lines(body)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise Corrupt(key, f"an event in it can't be read ({error})") from error
     if len(events) != header.events:
         raise Corrupt(key, f"it has {len(events)} events, its header says {header.events}")
@@ -105,7 +105,7 @@ def _complain_of_level(key: str, line: bytes) -> None:
     """A header this code can't read may simply be newer; then say that."""
     try:
         level = _level_decoder.decode(line).get("format")
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return
     if isinstance(level, int):
         require_known(key, level)

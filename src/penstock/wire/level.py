@@ -9,9 +9,14 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Final
 
+import msgspec
+
 from penstock.errors import NewerFormat
 
 FORMAT_LEVEL: Final = 1
+
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError)
+"""What altered bytes raise when they are decoded; msgspec lets the second one through as it is."""
 
 
 def require_known(key: str, level: int) -> None:

@@ -17,7 +17,7 @@ from penstock.kernel.job import Job, State
 from penstock.kernel.settings import DEFAULT_SETTINGS, Settings
 from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import Hold, QueueCounts
-from penstock.wire.level import FORMAT_LEVEL, digest, require_known
+from penstock.wire.level import FORMAT_LEVEL, UNREADABLE, digest, require_known
 
 JOBS_PER_SLICE: Final = 1_000
 """How many jobs are encoded before others get a turn."""
@@ -119,7 +119,7 @@ def decode_checkpoint(key: str, data: bytes) -> tuple[CheckpointHead, list[Job]]
     line, _, body = data.partition(b"\n")
     try:
         head = _head_decoder.decode(line)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         _complain_of_level(key, line)
         raise Corrupt(key, f"its head can't be read ({error})") from error
     require_known(key, head.format)
@@ -148,7 +148,6 @@ def restore(parts: Overview, jobs: Sequence[Job], at: float) -> QueueState:
         job.payload = job.payload.copy()
         job.result = job.result.copy()
         state.adopt(job)
-    state.results = type(state.results)(sorted(state.results, key=lambda job: job.trail[-1]))
     return state
 
 
@@ -191,7 +190,7 @@ def _restore_tenant(state: QueueState, record: TenantRecord) -> None:
 def _complain_of_level(key: str, line: bytes) -> None:
     try:
         level = _level_decoder.decode(line).get("format")
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return
     if isinstance(level, int):
         require_known(key, level)

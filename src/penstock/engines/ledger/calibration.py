@@ -14,12 +14,13 @@ from typing import Final
 
 from penstock.engines.ledger.names import PROBES
 from penstock.errors import ClockSkew, StoreDenied
-from penstock.kernel.settings import Settings
 from penstock.ports.store import ObjectStore, Overwrite
 from penstock.runtime.services import Services
 
 CALIBRATION_SECONDS: Final = 300.0
 """How long a comparison with the store is trusted."""
+JUMP_SECONDS_MAX: Final = 2.0
+"""How much faster than the elapsed time the clock may seem to go before it was set."""
 _WHOLE_SECOND: Final = 1.0
 
 
@@ -30,9 +31,15 @@ class CommitClock:
         self._clock = services.clock
         self._offset_seconds = 0.0
         self._compared_at: float | None = None
+        self._compared_now = 0.0
 
     def now(self) -> float:
-        return self._clock.now() + self._offset_seconds
+        now = self._clock.now() + self._offset_seconds
+        if self._compared_at is None:
+            return now
+        # A clock set forward would kill every lease, and the log's time can't be taken back.
+        elapsed = self._clock.elapsed() - self._compared_at
+        return min(now, self._compared_now + elapsed + JUMP_SECONDS_MAX)
 
     def elapsed(self) -> float:
         return self._clock.elapsed()
@@ -44,7 +51,7 @@ class CommitClock:
             return True
         return self._clock.elapsed() - self._compared_at > CALIBRATION_SECONDS
 
-    async def calibrate(self, limit_seconds: float) -> None:
+    async def calibrate(self) -> None:
         """Asks the store what time it is, by what it says of an object put just now."""
         key = PROBES + self._services.new_secret()
         sent = self._clock.now()
@@ -54,29 +61,31 @@ class CommitClock:
         if modified_at is None:
             modified_at = (await self._store.get(key)).modified_at
         await self._store.delete(key)
-        self.compare(sent, answered, modified_at, limit_seconds)
+        self.compare(sent, answered, modified_at)
 
-    async def calibrate_if_allowed(self, settings: Settings) -> None:
+    async def calibrate_if_allowed(self) -> None:
         """A reader may lack the right to write; should it write after all, it is told then."""
         with contextlib.suppress(StoreDenied):
-            await self.calibrate(settings.clock_skew_seconds)
+            await self.calibrate()
 
-    def compare(
-        self, sent: float, answered: float, modified_at: float, limit_seconds: float
-    ) -> None:
-        """Takes in one comparison; raises `ClockSkew` when the clocks are too far apart."""
+    def require_close(self, limit_seconds: float) -> None:
+        """Raises `ClockSkew` when the last comparison found the clocks too far apart."""
+        if abs(self._offset_seconds) > limit_seconds:
+            self._compared_at = None
+            raise ClockSkew(-self._offset_seconds, limit_seconds)
+
+    def compare(self, sent: float, answered: float, modified_at: float) -> None:
+        """Takes in one comparison."""
         grain = _WHOLE_SECOND if modified_at == int(modified_at) else 0.0
         least, most = modified_at - answered, modified_at + grain - sent
         # A clock set back in between gives an impossible interval; nothing follows from it.
-        offset = 0.0
+        self._offset_seconds = 0.0
         if least > 0 and most >= least:
-            offset = least
+            self._offset_seconds = least
         elif most < 0 and most >= least:
-            offset = most
-        if abs(offset) > limit_seconds:
-            raise ClockSkew(-offset, limit_seconds)
-        self._offset_seconds = offset
+            self._offset_seconds = most
         self._compared_at = self._clock.elapsed()
+        self._compared_now = self._clock.now() + self._offset_seconds
 
     def commit_time(self, previous: float) -> float:
         return max(round(self.now(), 6), previous)

@@ -18,6 +18,7 @@ from msgspec import Struct
 from penstock.errors import ObjectNotFound, StoreError
 from penstock.ports.clock import Clock
 from penstock.ports.store import ObjectStore, Overwrite
+from penstock.wire.level import UNREADABLE
 
 LOSSES_BEFORE_KNOCK: Final = 3
 WINS_BETWEEN_LOOKS: Final = 16
@@ -92,7 +93,7 @@ class Courtesy:
         try:
             found = await self._store.get(self._key)
             knock = msgspec.json.decode(found.data, type=Knock)
-        except (ObjectNotFound, msgspec.MsgspecError):
+        except (ObjectNotFound, *UNREADABLE):
             return
         except StoreError:
             # Only politeness is at stake; the next look is a few commits away.

@@ -151,6 +151,8 @@ class LedgerEngine:
         return position_of(self._journal.head.commit, EVENTS_PER_COMMIT - 1)
 
     async def vacuum(self) -> VacuumReport:
+        if self._loop_task is None:
+            raise QueueClosed
         return await self._journal.vacuum(self._inbox.add)
 
     async def keep(self, id: str, data: bytes) -> str:

@@ -18,7 +18,7 @@ class Listeners:
         self.is_closed = False
         self._count = 0
         self._present = asyncio.Event()
-        self._ends: dict[tuple[str, str], set[asyncio.Future[EndEvent | None]]] = {}
+        self._ends: dict[tuple[str, str], dict[asyncio.Future[EndEvent | None], None]] = {}
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -39,13 +39,13 @@ class Listeners:
     @contextmanager
     def end_of(self, tenant: str, id: str) -> Iterator[asyncio.Future[EndEvent | None]]:
         future: asyncio.Future[EndEvent | None] = asyncio.get_running_loop().create_future()
-        waiting = self._ends.setdefault((tenant, id), set())
-        waiting.add(future)
+        waiting = self._ends.setdefault((tenant, id), {})
+        waiting[future] = None
         try:
             yield future
         finally:
             future.cancel()
-            waiting.discard(future)
+            waiting.pop(future, None)
             if not waiting:
                 self._ends.pop((tenant, id), None)
 
@@ -70,10 +70,10 @@ class Listeners:
             return
         for event in events:
             if isinstance(event, Completed | Failed | Cancelled):
-                _resolve(self._ends.get((event.tenant, event.id), set()), event)
+                _resolve(self._ends.get((event.tenant, event.id), {}), event)
 
 
-def _resolve(waiting: set[asyncio.Future[EndEvent | None]], event: EndEvent | None) -> None:
+def _resolve(waiting: dict[asyncio.Future[EndEvent | None], None], event: EndEvent | None) -> None:
     for future in waiting:
         if not future.done():
             future.set_result(event)

@@ -24,7 +24,7 @@ from penstock.errors import (
 )
 from penstock.ports.store import Create, ObjectStore
 from penstock.runtime.services import Services
-from penstock.wire.level import FORMAT_LEVEL
+from penstock.wire.level import FORMAT_LEVEL, UNREADABLE
 
 LAYOUTS: Final = ("log", "single")
 """The first is the default."""
@@ -46,7 +46,7 @@ async def read_marker(store: ObjectStore) -> Marker | None:
         return None
     try:
         marker = msgspec.json.decode(stored.data, type=Marker)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise Corrupt(MARKER, f"it is not a queue's marker ({error})") from error
     if marker.format > FORMAT_LEVEL:
         raise NewerFormat(MARKER, marker.format, FORMAT_LEVEL)

@@ -37,7 +37,7 @@ class SharedMemory:
         self.head = Head(0, 0.0, "")
         self.lock = threading.RLock()
         self.data: dict[str, bytes] = {}
-        self.followers: set[Callable[[], None]] = set()
+        self.followers: dict[Callable[[], None], None] = {}
         self.ring: OrderedDict[int, Sequence[Event]] = OrderedDict()
         self._ring_events = 0
 
@@ -102,10 +102,10 @@ class MemoryJournal:
 
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._shared.followers.add(self._tell)
+        self._shared.followers[self._tell] = None
 
     async def close(self) -> None:
-        self._shared.followers.discard(self._tell)
+        self._shared.followers.pop(self._tell, None)
 
     def commit_time(self) -> float:
         return max(round(self._services.clock.now(), 6), self.head.at)

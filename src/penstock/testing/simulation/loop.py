@@ -23,8 +23,12 @@ from typing import Any, TypeVar, cast
 T = TypeVar("T")
 
 
+STEPS_MAX = 400_000
+"""A world that is not over by then runs in circles."""
+
+
 class Stuck(AssertionError):
-    """Nothing can run and no timer is set: somebody waits for what can't happen."""
+    """Somebody waits for what can't happen, or runs in circles."""
 
 
 class Process:
@@ -189,6 +193,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         with self._running():
             while not task.done():
                 self._run_one()
+                if self.steps > STEPS_MAX:
+                    raise Stuck(f"not over after {STEPS_MAX} steps")
         return task.result()
 
     def _run_one(self) -> None:

@@ -85,14 +85,19 @@ def draw(seed: int, layout: str | None = None) -> Plan:
         jump_seconds_max=0.0 if calm else jump_seconds_max,
         nights=luck.randint(1, 3) if night else 0,
         meddling=luck.choice([0.0, 0.5, 2.0]),
-        clients_retry=settings.get("result_ttl_seconds", 3_600.0) >= 600.0,
+        clients_retry=settings == _PATIENT,
         reused_ids=luck.choice([0.0, 0.0, 0.3]),
     )
+
+
+_PATIENT = {"log_retention_seconds": 3_600.0, "result_ttl_seconds": 3_600.0}
 
 
 def _settings(luck: Luck) -> dict[str, float]:
     settings: dict[str, float] = {"log_retention_seconds": 3_600.0}
     settings["result_ttl_seconds"] = luck.choice([0.0, 2.0, 3_600.0, 3_600.0, 3_600.0])
+    if luck.random() < 0.4:
+        return settings
     if luck.random() < 0.3:
         settings["dead_letter_ttl_seconds"] = luck.choice([1.0, 5.0])
     if luck.random() < 0.3:

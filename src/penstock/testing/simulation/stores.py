@@ -37,6 +37,8 @@ class RememberedStore:
         self.deletions: list[Deletion] = []
         self.checkpoints: dict[int, bytes] = {}
         """All that were ever stored, as they are stored."""
+        self.spoiled: set[int | None] = set()
+        """Checkpoints that were not stored as they were meant to be, perhaps."""
 
     @property
     def name(self) -> str:
@@ -74,7 +76,7 @@ class RememberedStore:
             held = [
                 number
                 async for entry in self._store.list(CHECKPOINTS)
-                if (number := commit_in(entry.key)) is not None
+                if (number := commit_in(entry.key)) is not None and number not in self.spoiled
             ]
             self.deletions.append(Deletion(commit, await self._floor(), tuple(held)))
 
@@ -109,14 +111,31 @@ class NetworkStore(FaultyStore):
         super().__init__(store, SimulatedClock(loop), rng, faults)
         self.bad_checkpoints = bad_checkpoints
         """How often a checkpoint is stored other than it was meant to be."""
+        self.spring = ""
+        """The next put under this prefix springs the trap, before or after it is applied."""
+        self.on_spring: Callable[[], None] | None = None
         self._loop = loop
+        self._shared = store
         self._outside = loop.within(WORLD)
 
     async def put(self, key: str, data: bytes, mode: PutMode) -> Written:
+        if self.spring and key.startswith(self.spring) and self.on_spring is not None:
+            self.spring = ""
+            if self._rng.random() < 0.3:
+                written = await super().put(key, data, mode)
+                await self._trapped()
+                return written
+            await self._trapped()
         if self.bad_checkpoints and key.startswith(CHECKPOINTS):
             if self._rng.random() < self.bad_checkpoints:
+                self._shared.spoiled.add(commit_in(key))
                 data = _spoiled(data, self._rng)
         return await super().put(key, data, mode)
+
+    async def _trapped(self) -> None:
+        assert self.on_spring is not None
+        self.on_spring()
+        await self._wait(0.001)
 
     def _send_late(self, key: str, data: bytes, mode: PutMode) -> None:
         # What is on its way belongs to nobody: it arrives even if its sender has crashed.

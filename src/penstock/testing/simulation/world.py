@@ -98,7 +98,10 @@ class World:
             try:
                 self.loop.run_until_complete(self._day())
             finally:
+                surprises = list(self.history.surprises)
                 self.loop.close()
+                # The last words of what is closed by force are no news.
+                self.history.surprises[:] = surprises
 
     async def _day(self) -> None:
         for node in self.nodes:

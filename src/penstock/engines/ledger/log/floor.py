@@ -16,6 +16,7 @@ from penstock.engines.ledger.names import FLOOR
 from penstock.errors import Corrupt, ObjectNotFound, PreconditionFailed, PutUnknown
 from penstock.ports.store import Create, ObjectStore, Replace, StoredObject
 from penstock.runtime.services import Services
+from penstock.wire.level import UNREADABLE
 
 FIRST_SLOT: Final = 1
 _TRIES_MAX: Final = 100
@@ -59,5 +60,5 @@ async def raise_floor(store: ObjectStore, target: int, services: Services) -> in
 def _decode(stored: StoredObject) -> FloorRecord:
     try:
         return msgspec.json.decode(stored.data, type=FloorRecord)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise Corrupt(FLOOR, f"it can't be read ({error})") from error

@@ -99,7 +99,8 @@ class LogJournal:
         )
 
     async def open(self) -> None:
-        await both(self._load_all(), self.clock.calibrate_if_allowed(self.state.settings))
+        await both(self._load_all(), self.clock.calibrate_if_allowed())
+        self.clock.require_close(self.state.settings.clock_skew_seconds)
         if len(self._writers) > DIRECT_WRITERS_MAX:
             logger.warning(
                 "%d processes write %s; they slow each other down, put a broker between",
@@ -131,10 +132,11 @@ class LogJournal:
     async def append(self, events: Sequence[Event], at: float) -> bool:
         try:
             if self.clock.is_due:
-                await self.clock.calibrate(self.state.settings.clock_skew_seconds)
+                await self.clock.calibrate()
+                self.clock.require_close(self.state.settings.clock_skew_seconds)
             data, chain, commit_id = self._encode(events, at)
             await self._courtesy.before_put()
-            slot = self.head.commit + 1
+            slot, started_at = self.head.commit + 1, self.clock.elapsed()
             is_ours = await self._occupy(slot, data, commit_id) and await self._stands(slot)
         except BaseException:
             self.state.rollback()
@@ -144,7 +146,8 @@ class LogJournal:
             await self._courtesy.lost()
             await self.catch_up()
             return False
-        self._install(events, Head(self.head.commit + 1, at, chain), len(data))
+        self._install(events, Head(slot, at, chain), len(data))
+        self._confirmed_at = started_at
         await self._courtesy.won()
         return True
 
@@ -264,7 +267,6 @@ class LogJournal:
         """What was provisional stands."""
         self.state.settle()
         self.state.seal(head.at)
-        self._confirmed_at = self.clock.elapsed()
         before = self.tail.weight(self.state)
         self._close_commit(events, head, size_bytes)
         if self.tail.has_crossed(before, self.state):

@@ -19,6 +19,7 @@ from penstock.errors import Corrupt, ObjectNotFound
 from penstock.kernel.events import JobEvent, commit_of
 from penstock.kernel.job import Job
 from penstock.ports.store import ObjectStore, Overwrite
+from penstock.wire.level import UNREADABLE
 
 
 class ArchivedJob(Struct, frozen=True):
@@ -66,5 +67,5 @@ class Archive:
             return _decoder.decode_lines((await self._store.get(key)).data)
         except ObjectNotFound:
             return []
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise Corrupt(key, f"it can't be read ({error})") from error

@@ -16,7 +16,7 @@ from penstock.engines.ledger.names import QUEUE
 from penstock.errors import Corrupt
 from penstock.kernel.events import Event, JobEvent
 from penstock.kernel.job import Job
-from penstock.wire.level import FORMAT_LEVEL, require_known
+from penstock.wire.level import FORMAT_LEVEL, UNREADABLE, require_known
 from penstock.wire.snapshot import Overview
 
 COMMIT_IDS_MAX: Final = 256
@@ -63,5 +63,5 @@ def decode_document(data: bytes) -> Document:
     try:
         require_known(QUEUE, msgspec.json.decode(data, type=_Level).format)
         return _decoder.decode(data)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise Corrupt(QUEUE, f"it can't be read ({error})") from error

@@ -18,7 +18,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -47,7 +47,7 @@ from penstock.errors import (
     StoreError,
 )
 from penstock.kernel.commands import AnyCommand
-from penstock.kernel.events import Event, JobEvent, commit_of
+from penstock.kernel.events import Event, JobEvent, JobFact, commit_of
 from penstock.kernel.job import Job
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import Capabilities, VacuumReport
@@ -59,6 +59,10 @@ logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 0.05
 _RETRY_SECONDS_MAX: Final = 2.0
+
+
+Stories: TypeAlias = dict[tuple[str, str, int], list[JobEvent]]
+"""The events of each job in the state, by (tenant, id, life)."""
 
 
 class Refused(Struct, frozen=True):
@@ -84,8 +88,7 @@ class SingleJournal:
         self._version: str | None = None
         self._commit_ids: list[str] = []
         self._window: deque[Event] = deque(maxlen=WINDOW_EVENTS_MAX)
-        self._stories: dict[tuple[str, str], list[JobEvent]] = {}
-        """The events of each job in the state."""
+        self._stories: Stories = {}
 
     @property
     def capabilities(self) -> Capabilities:
@@ -106,7 +109,8 @@ class SingleJournal:
 
     async def open(self) -> None:
         await self.catch_up()
-        await self._clock.calibrate_if_allowed(self.state.settings)
+        await self._clock.calibrate_if_allowed()
+        self._clock.require_close(self.state.settings.clock_skew_seconds)
         if self._store.name.startswith("gs://"):
             logger.warning(
                 "%s: GCS takes about one write a second of one object; layout log has no limit",
@@ -137,10 +141,11 @@ class SingleJournal:
     async def append(self, events: Sequence[Event], at: float) -> bool:
         try:
             if self._clock.is_due:
-                await self._clock.calibrate(self.state.settings.clock_skew_seconds)
+                await self._clock.calibrate()
+                self._clock.require_close(self.state.settings.clock_skew_seconds)
             commit, commit_id = self.head.commit + 1, self._services.new_secret()
             stories, left = self._stories_after(events), self.state.seal(at, ended_before=commit)
-            leaving = [(job, stories.pop((job.tenant, job.id))) for job in left]
+            leaving = [(job, stories.pop((job.tenant, job.id, job.life))) for job in left]
             if leaving:
                 await self._archive.write(leaving, commit_id, at)
             document = self._document(events, stories, commit, commit_id, at)
@@ -178,11 +183,10 @@ class SingleJournal:
         return [event for event in events if commit_of(event.position) == commit]
 
     async def history(self, job: Job | None, tenant: str, id: str) -> list[JobEvent]:
-        story = self._stories.get((tenant, id))
-        if story is None:
-            archived = [record for record in await self._archive.read() if record.id == id]
-            story = [event for record in archived for event in record.events]
-        return history_of(story, tenant, id)
+        if job is not None:
+            return history_of(self._stories[tenant, id, job.life], tenant, id)
+        archived = [record for record in await self._archive.read() if record.id == id]
+        return history_of([event for record in archived for event in record.events], tenant, id)
 
     async def changed(self, timeout_seconds: float) -> None:
         await self._watcher.changed(timeout_seconds)
@@ -193,19 +197,18 @@ class SingleJournal:
     async def fetch(self, key: str) -> bytes:
         return await self._side.fetch(key)
 
-    def _stories_after(self, events: Sequence[Event]) -> dict[tuple[str, str], list[JobEvent]]:
+    def _stories_after(self, events: Sequence[Event]) -> Stories:
         stories = dict(self._stories)
         for event in events:
-            if isinstance(event, JobEvent):
-                identity = (event.tenant, event.id)
-                begins = event.life == event.position
-                stories[identity] = [*([] if begins else stories[identity]), event]
+            if isinstance(event, JobFact):
+                identity = (event.tenant, event.id, event.life)
+                stories[identity] = [*stories.get(identity, ()), event]
         return stories
 
     def _document(
         self,
         events: Sequence[Event],
-        stories: dict[tuple[str, str], list[JobEvent]],
+        stories: Stories,
         commit: int,
         commit_id: str,
         at: float,
@@ -219,7 +222,7 @@ class SingleJournal:
             overview=overview(self.state),
             commit_ids=[*self._commit_ids, commit_id][-COMMIT_IDS_MAX:],
             jobs=[
-                JobRecord(job, stories[job.tenant, job.id])
+                JobRecord(job, stories[job.tenant, job.id, job.life])
                 for job in canonical(all_jobs(self.state))
             ],
             events=window,
@@ -272,7 +275,8 @@ class SingleJournal:
             document.overview, [record.job for record in document.jobs], document.at
         )
         self._stories = {
-            (record.job.tenant, record.job.id): record.events for record in document.jobs
+            (record.job.tenant, record.job.id, record.job.life): record.events
+            for record in document.jobs
         }
         self._version = version
         self._adopt(document)

@@ -69,9 +69,7 @@ class Closing:
             await queue.close()
         assert last.result().status == "queued"
 
-    async def test_who_follows_events_is_told_that_the_queue_was_closed(
-        self, queue: Queue
-    ) -> None:
+    async def test_who_follows_events_is_told_that_the_queue_was_closed(self, queue: Queue) -> None:
         async def follow() -> None:
             with pytest.raises(QueueClosed):
                 await take(queue, 1)

@@ -151,9 +151,7 @@ class Deduplication:
         assert [_status(receipt) for receipt in receipts] == ["queued", "duplicate", "duplicate"]
         assert len(await ids(queue)) == 1
 
-    async def test_a_freed_key_is_not_taken_back_by_the_job_that_had_it(
-        self, queue: Queue
-    ) -> None:
+    async def test_a_freed_key_is_not_taken_back_by_the_job_that_had_it(self, queue: Queue) -> None:
         old = await failed(queue, key="k")
         new = await queue.enqueue("work", key="k")
         await queue.archive(old)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
 from itertools import pairwise
 from typing import Any
 
@@ -27,10 +26,6 @@ from penstock.testing.conformance.backend.steps import (
 
 
 class Events:
-    @pytest.fixture(autouse=True)
-    def _with_events(self, request: pytest.FixtureRequest) -> None:
-        """Those of this theme need them; the others do not mind."""
-
     async def test_events_can_be_read_from_the_beginning(self, queue: Queue) -> None:
         job = await claimed(queue, id="job")
         await queue.heartbeat(job)
@@ -96,9 +91,7 @@ class Events:
             await queue.enqueue("work", id="after")
         assert [_id(event) for event in events.result()] == ["before", "meanwhile", "after"]
 
-    async def test_events_of_other_handles_come_live(
-        self, queue: Queue, handles: Handles
-    ) -> None:
+    async def test_events_of_other_handles_come_live(self, queue: Queue, handles: Handles) -> None:
         other = await handles.open()
         async with meanwhile(take(queue, 3, since="beginning")) as events:
             await other.enqueue("work", id="1")
@@ -145,6 +138,3 @@ def _id(event: Event) -> str:
     id = getattr(event, "id", None)
     assert isinstance(id, str)
     return id
-
-
-__all__ = ["Events", "aclosing"]

@@ -16,7 +16,7 @@ from penstock.runtime.services import Services
 from penstock.testing.clock import FakeClock
 
 Connect: TypeAlias = Callable[..., Queue]
-"""Makes another handle on the queue under test, not yet started; takes what `penstock.open` takes."""
+"""Makes another handle on the queue under test, not yet started; takes the options of `open`."""
 
 
 class Handles:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 import pytest
 
 from penstock.client.queue import Queue
 from penstock.errors import JobCancelled, LeaseLost
-from penstock.kernel.job import State
-from penstock.testing.clock import FakeClock
+from penstock.kernel.job import Job, State
+from penstock.testing.clock import FakeClock, turns
 from penstock.testing.conformance.backend.steps import (
     HANG_SECONDS,
     claim_one,
@@ -49,26 +50,26 @@ class KeepingAlive:
         self, queue: Queue, clock: FakeClock
     ) -> None:
         job = await claimed(queue)
-        was_cancelled = False
         with pytest.raises(LeaseLost):
-            async with asyncio.timeout(HANG_SECONDS), queue.keep_alive(job, lease_seconds=30):
-                clock.jump(32)
-                try:
-                    await asyncio.get_running_loop().create_future()
-                except asyncio.CancelledError:
-                    was_cancelled = True
-                    raise
-        assert was_cancelled
+            await _hold(queue, job, _stalled(clock, 32))
+
+    async def test_the_first_heartbeat_comes_before_the_lease_that_was_claimed_runs_out(
+        self, queue: Queue, clock: FakeClock
+    ) -> None:
+        job = await claimed(queue)
+        await clock.advance(25)
+        async with queue.keep_alive(job, lease_seconds=30):
+            await clock.advance(29)
+        await queue.ack(job)
+        assert (await found(queue, job.id)).state is State.COMPLETED
 
     async def test_a_block_whose_job_is_cancelled_is_cancelled_and_told_so(
         self, queue: Queue, clock: FakeClock
     ) -> None:
         job = await claimed(queue)
+        assert await queue.cancel(job.id) == "cancelled"
         with pytest.raises(JobCancelled):
-            async with asyncio.timeout(HANG_SECONDS), queue.keep_alive(job, lease_seconds=30):
-                assert await queue.cancel(job.id) == "cancelled"
-                await clock.advance(10)
-                await asyncio.get_running_loop().create_future()
+            await _hold(queue, job, clock.advance(10))
 
     async def test_an_error_of_the_block_passes_through(self, queue: Queue) -> None:
         job = await claimed(queue)
@@ -78,9 +79,7 @@ class KeepingAlive:
         await queue.nack(job, "divided")
         assert (await found(queue, job.id)).failures == 1
 
-    async def test_a_block_that_is_cancelled_by_others_stays_cancelled(
-        self, queue: Queue
-    ) -> None:
+    async def test_a_block_that_is_cancelled_by_others_stays_cancelled(self, queue: Queue) -> None:
         await queue.enqueue("work")
         job = await claim_one(queue)
 
@@ -91,3 +90,17 @@ class KeepingAlive:
         async with meanwhile(hold()) as holding:
             holding.cancel()
         assert holding.cancelled()
+
+
+async def _hold(queue: Queue, job: Job, happens: Awaitable[None]) -> None:
+    """A block that would never end by itself, in which something happens."""
+    async with asyncio.timeout(HANG_SECONDS), queue.keep_alive(job, lease_seconds=30):
+        await happens
+        await asyncio.get_running_loop().create_future()
+
+
+async def _stalled(clock: FakeClock, seconds: float) -> None:
+    """Time in which nobody gets to run, as in a process that was suspended."""
+    await turns()
+    clock.jump(seconds)
+    await clock.advance(0)

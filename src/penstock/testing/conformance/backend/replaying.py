@@ -101,9 +101,7 @@ class Replaying:
         job = await claim_one(queue)
         assert (job.attempt, job.failures, job.payload) == (2, 0, {"n": 1})
 
-    async def test_enqueuing_the_id_of_a_cancelled_job_does_not_open_it(
-        self, queue: Queue
-    ) -> None:
+    async def test_enqueuing_the_id_of_a_cancelled_job_does_not_open_it(self, queue: Queue) -> None:
         receipt = await queue.enqueue("work")
         await queue.cancel(receipt.id)
         again = await queue.enqueue("work", id=receipt.id)

@@ -114,13 +114,13 @@ class Retention:
         assert await story(queue, id) == ["enqueued", "claimed", "completed"]
 
     async def test_a_result_that_was_let_go_from_memory_is_read_back(self, queue: Queue) -> None:
-        await queue.configure(results_bytes_max=100)
-        first = await completed(queue, "x" * 90)
-        second = await completed(queue, "y" * 90)
-        assert (await found(queue, first)).result == "x" * 90
+        await queue.configure(results_bytes_max=500)
+        first = await completed(queue, "x" * 400)
+        second = await completed(queue, "y" * 400)
+        assert (await found(queue, first)).result == "x" * 400
         again = await queue.enqueue("work", id=first)
-        assert (again.status, again.result) == ("completed", "x" * 90)
-        assert (await found(queue, second)).result == "y" * 90
+        assert (again.status, again.result) == ("completed", "x" * 400)
+        assert (await found(queue, second)).result == "y" * 400
 
     async def test_a_job_that_has_not_ended_never_leaves(
         self, queue: Queue, clock: FakeClock

@@ -21,26 +21,26 @@ HANG_SECONDS: Final = 30.0
 """Real time after which a wait that should have ended fails its test."""
 
 
-async def claim_one(queue: Queue, **options: Any) -> Job:
+async def claim_one(queue: Queue, /, **options: Any) -> Job:
     jobs = await queue.claim(1, **options)
     assert len(jobs) == 1, "there was nothing to claim"
     return jobs[0]
 
 
-async def claimed(queue: Queue, type: str = "work", **options: Any) -> Job:
+async def claimed(queue: Queue, /, type: str = "work", **options: Any) -> Job:
     """A new job, claimed."""
     await queue.enqueue(type, **options)
     return await claim_one(queue, types=[type])
 
 
-async def completed(queue: Queue, result: Any = None, **options: Any) -> str:
+async def completed(queue: Queue, /, result: Any = None, **options: Any) -> str:
     """The id of a new job that was completed."""
     job = await claimed(queue, **options)
     await queue.ack(job, result)
     return job.id
 
 
-async def failed(queue: Queue, error: str = "boom", **options: Any) -> str:
+async def failed(queue: Queue, /, error: str = "boom", **options: Any) -> str:
     """The id of a new job that failed for good."""
     job = await claimed(queue, **options)
     await queue.nack(job, error, retry=False)
@@ -53,7 +53,7 @@ async def found(queue: Queue, id: str) -> Job:
     return job
 
 
-async def ids(queue: Queue, **filter: Any) -> list[str]:
+async def ids(queue: Queue, /, **filter: Any) -> list[str]:
     return [job.id async for job in queue.jobs(**filter)]
 
 

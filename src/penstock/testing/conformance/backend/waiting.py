@@ -6,7 +6,7 @@ from penstock.client.newjob import NewJob
 from penstock.client.queue import Queue
 from penstock.testing.clock import FakeClock
 from penstock.testing.conformance.backend.handles import Handles
-from penstock.testing.conformance.backend.steps import claim_one, claimed, meanwhile
+from penstock.testing.conformance.backend.steps import AT_ONCE, claim_one, claimed, meanwhile
 
 LONG_SECONDS = 600.0
 SHORT_SECONDS = 0.05
@@ -47,7 +47,7 @@ class Waiting:
     ) -> None:
         await queue.configure(clock_skew_seconds=0)
         with clock.flowing():
-            await queue.enqueue("work", id="dropped")
+            await queue.enqueue("work", id="dropped", retry=AT_ONCE)
             await claim_one(queue, lease_seconds=SHORT_SECONDS)
             async with meanwhile(queue.claim(wait_seconds=LONG_SECONDS)) as claim:
                 pass

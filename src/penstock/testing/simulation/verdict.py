@@ -1,0 +1,147 @@
+"""All invariants over one finished world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+
+from penstock.kernel import invariants
+from penstock.kernel.events import Archived, Completed, JobEvent
+from penstock.kernel.invariants import Call, Committed, Stories, Violation
+from penstock.kernel.invariants.record import ENDS
+from penstock.kernel.state import QueueState
+from penstock.testing.simulation.committed import DocumentedLog
+from penstock.testing.simulation.plan import Plan
+from penstock.testing.simulation.world import World
+from penstock.wire.commit import CHAIN_START
+from penstock.wire.snapshot import checkpoint_of, restore
+
+CLOCKS_APART_SECONDS = 10.0
+"""How far ahead of real time a commit may be dated: skew, drift over a calibration, and waits."""
+
+
+def violations(world: World) -> list[Violation]:
+    log = world.log.commits()
+    stories = Stories(log)
+    found = _of_the_log(world, log)
+    found += _of_the_calls(world, log, stories)
+    found += _of_the_states(world, log)
+    found += invariants.everything_ended(stories)
+    found += [Violation(17, surprise) for surprise in world.history.surprises]
+    found += [Violation(17, f"a callback raised {error!r}") for error in world.loop.errors]
+    return found
+
+
+def _of_the_log(world: World, log: Sequence[Committed]) -> list[Violation]:
+    asked = {
+        call.operation: call.queues for call in world.history.calls if call.kind == "claim"
+    }
+    found = invariants.log_is_a_chain(log)
+    if log and log[0].commit != 1:
+        found.append(Violation(15, "the log does not begin at commit 1"))
+    if world.head() != len(log):
+        found.append(Violation(15, f"{world.head()} commits, of which {len(log)} are contiguous"))
+    if world.plan.layout != "memory":
+        allowed = CLOCKS_APART_SECONDS + world.plan.jump_seconds_max
+        found += invariants.times_are_the_stores(log, allowed)
+    found += invariants.leases_are_exclusive(log)
+    found += invariants.tokens_increase(log)
+    found += invariants.terminal_is_final(log)
+    found += invariants.attempts_are_counted(log)
+    found += invariants.keys_are_unique(log)
+    found += invariants.claims_follow_the_order(log, asked)
+    found += invariants.pauses_hold(log)
+    found += invariants.deletions_are_covered(world.store.deletions)
+    return found
+
+
+def _of_the_calls(world: World, log: Sequence[Committed], stories: Stories) -> list[Violation]:
+    calls = world.history.calls
+    found = invariants.told_is_durable(stories, calls)
+    found += invariants.jobs_were_asked_for(stories, calls)
+    found += invariants.operations_happen_once(stories, calls)
+    found += invariants.only_the_current_token_counts(stories, calls)
+    found += invariants.cancel_wins(stories, calls)
+    found += invariants.reads_are_fresh(stories, calls, lapsing(world.plan))
+    for following in world.history.followings:
+        is_newest = following is [
+            one for one in world.history.followings if one.name == following.name
+        ][-1]
+        expected = log if is_newest else log[: _last_commit(following.reached)]
+        found += invariants.followers_see_everything(
+            expected, following.tenant, following.since, following.seen
+        )
+    return found
+
+
+def _last_commit(position: int) -> int:
+    return position // 1_000_000
+
+
+def lapsing(plan: Plan) -> Callable[[JobEvent, Call], bool]:
+    """Whether a job may have left by the time of an answer, going by the plan's settings."""
+    settings = plan.settings
+    leaves_early = "finished_jobs_max" in settings
+    completed_ttl = -inf if leaves_early else settings.get("result_ttl_seconds", 3_600.0)
+    archive_ttl = settings.get("archive_ttl_seconds", 7 * 86_400.0)
+    dead_ttl = settings.get("dead_letter_ttl_seconds", 30 * 86_400.0)
+    slack = CLOCKS_APART_SECONDS + plan.jump_seconds_max
+
+    def has_lapsed(event: JobEvent, call: Call) -> bool:
+        at = call.answered_at + slack
+        if isinstance(event, Archived):
+            return event.at + archive_ttl <= at
+        if isinstance(event, Completed) or event.event == "unarchived":
+            return event.at + min(completed_ttl, dead_ttl) <= at
+        return event.__class__ in ENDS and event.at + dead_ttl <= at
+
+    return has_lapsed
+
+
+def _of_the_states(world: World, log: Sequence[Committed]) -> list[Violation]:
+    is_single = world.plan.layout == "single"
+    wanted = {
+        commit: data
+        for commit, data in world.store.checkpoints.items()
+        if commit not in world.store.spoiled
+    }
+    for node in world.nodes:
+        journal = node.journal
+        if journal is not None and journal.head.commit and world.plan.layout != "memory":
+            head = journal.head
+            chain = "" if is_single else head.chain
+            wanted[head.commit] = checkpoint_of(
+                journal.state, commit=head.commit, chain=chain, at=head.at
+            )
+    folds: dict[int, bytes] = {}
+    state, before = QueueState(), CHAIN_START
+    for commit in log:
+        state.advance(commit.at)
+        for event in commit.events:
+            state.apply(event)
+        state.seal(commit.at, ended_before=commit.commit if is_single else None)
+        before = commit.chain
+        if commit.commit in wanted:
+            folds[commit.commit] = checkpoint_of(
+                state, commit=commit.commit, chain=before, at=commit.at
+            )
+    found = invariants.checkpoints_are_folds(wanted.items(), folds)
+    found += invariants.counts_are_conserved(log, state)
+    if log:
+        found += _of_the_newest(world, log[-1], state)
+    return found
+
+
+def _of_the_newest(world: World, newest: Committed, folded: QueueState) -> list[Violation]:
+    """What is kept must be what the log folds to, also where no checkpoint says so."""
+    if world.plan.layout == "memory":
+        kept = world.memory.state
+    elif isinstance(world.log, DocumentedLog):
+        document = world.log.document(newest.commit)
+        kept = restore(document.overview, [record.job for record in document.jobs], document.at)
+    else:
+        return []
+    parts = {"commit": newest.commit, "chain": "", "at": newest.at}
+    data = checkpoint_of(kept, **parts)  # type: ignore[arg-type]  # the same parts for both
+    fold = checkpoint_of(folded, **parts)  # type: ignore[arg-type]
+    return invariants.checkpoints_are_folds([(newest.commit, data)], {newest.commit: fold})
