@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-Unit = Literal["/s", "ms", "s", "bytes", "requests", "round trips", "share"]
+Unit = Literal["/s", "µs", "ms", "s", "bytes", "requests", "round trips", "share"]
 Verdict = Literal["pass", "FAIL", "goal met", "goal missed", "", "not measured"]
 
 _DIGITS: dict[Unit, int] = {
     "/s": 0,
+    "µs": 1,
     "ms": 2,
     "s": 2,
     "bytes": 0,
@@ -19,7 +20,7 @@ _DIGITS: dict[Unit, int] = {
     "round trips": 2,
     "share": 2,
 }
-_SMALL_IS_GOOD: set[Unit] = {"ms", "s", "bytes", "requests", "round trips"}
+_SMALL_IS_GOOD: set[Unit] = {"µs", "ms", "s", "bytes", "requests", "round trips"}
 _SAID_BY_THE_ROW: set[Unit] = {"requests", "round trips", "share"}
 
 

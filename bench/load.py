@@ -49,6 +49,8 @@ class Timing:
     p50_seconds: float = 0.0
     """Of one enqueue, as its caller sees it."""
     p99_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    """Of all threads: what is left of the noise when others use the machine as well."""
     is_complete: bool = True
 
     @property
@@ -74,16 +76,13 @@ class Counted:
 
 
 async def drive(contestant: Contestant, shape: Shape) -> Timing:
+    cpu_seconds = time.process_time()
     enqueue_seconds, latencies = await _fill(contestant, shape)
     drain_seconds = await _drain(contestant, shape)
+    cpu_seconds = time.process_time() - cpu_seconds
     latencies.sort()
-    return Timing(
-        shape.jobs,
-        enqueue_seconds,
-        drain_seconds,
-        latencies[len(latencies) // 2],
-        latencies[len(latencies) * 99 // 100],
-    )
+    p50_seconds, p99_seconds = (latencies[len(latencies) * nth // 100] for nth in (50, 99))
+    return Timing(shape.jobs, enqueue_seconds, drain_seconds, p50_seconds, p99_seconds, cpu_seconds)
 
 
 async def _fill(contestant: Contestant, shape: Shape) -> tuple[float, list[float]]:

@@ -28,7 +28,8 @@ def measure(plan: Plan) -> list[Row]:
         rows.append(_against_jqueue(plan, jobs, times, timings))
     # The larger number of jobs, which is also the prototype's own.
     rows += [_against_prototype(timings, loop) for loop in loops()]
-    return rows + [_enqueues(timings, loop) for loop in loops()]
+    rows += [_enqueues(timings, loop) for loop in loops()]
+    return [*rows, _cpu(timings)]
 
 
 def _runs(plan: Plan, jobs: int) -> dict[str, Callable[[], Timing]]:
@@ -85,6 +86,18 @@ def _enqueues(timings: dict[str, list[Timing]], loop: str) -> Row:
         f"goal {ENQUEUES_GOAL:,}/s",
         reached(ours.best >= ENQUEUES_GOAL),
     )
+
+
+def _cpu(timings: dict[str, list[Timing]]) -> Row:
+    costs = {
+        name: series((timing.cpu_seconds / timing.jobs * 1e6 for timing in runs), "µs")
+        for name, runs in timings.items()
+    }
+    ours, theirs = costs[f"penstock, {ASYNCIO}"], costs.get(f"prototype, {ASYNCIO}")
+    requirement = f"files, {max(TIMES_JQUEUE):,} jobs, {ASYNCIO}: processor time per job"
+    if theirs is None:
+        return Row(requirement, ours)
+    return Row(requirement, ours, "prototype", theirs, ours.best / theirs.best)
 
 
 def _end_to_end(timings: list[Timing]) -> Series:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
 from math import inf, nan
 from pathlib import Path
+from random import Random
 from typing import Any
 from uuid import uuid4
 
@@ -104,16 +105,20 @@ JOBS: dict[str, tuple[dict[str, Any], str]] = {
     "trace with half a surrogate": ({"trace": "\ud800"}, "trace"),
 }
 
+ITSELF: list[Any] = []
+ITSELF.append(ITSELF)
+
 VALUES: dict[str, tuple[Any, str | None]] = {
     "an object": (object(), None),
     "half a surrogate": ("\ud800", None),
     "text as raw": ("text", "raw"),
     "an unknown codec": (1, "cbor"),
     "a number too large for message pack": (2**70, "msgpack"),
-    "itself": ((loop := [], loop.append(loop))[0], None),
+    "itself": (ITSELF, None),
 }
 
 CALLS: dict[str, Use] = {
+    "claim of one and a half": lambda queue: queue.claim(1.5),  # type: ignore[arg-type]
     "claim of none": lambda queue: queue.claim(0),
     "claim with a negative wait": lambda queue: queue.claim(wait_seconds=-1),
     "claim with a lease that is no number": lambda queue: queue.claim(lease_seconds=nan),
@@ -366,8 +371,7 @@ async def test_the_wrong_layout_is_told_the_right_one(tmp_path: Path) -> None:
 
 async def test_a_store_that_ignores_conditions_is_refused_before_it_takes_a_queue() -> None:
     store = MemoryStore()
-    luck = __import__("random").Random(1)
-    careless = FaultyStore(store, FakeClock(), luck, Faults(conditions_ignored=True))
+    careless = FaultyStore(store, FakeClock(), Random(1), Faults(conditions_ignored=True))
     with pytest.raises(StoreUnfit, match="create-only"):
         async with penstock.open(store=careless):
             pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 from penstock.client.newjob import check_name
@@ -30,6 +30,8 @@ def many_jobs(jobs: Job | Sequence[Job]) -> Sequence[Job]:
 
 
 def many_ids(ids: str | Sequence[str]) -> list[str]:
+    if not isinstance(ids, Iterable):
+        raise InvalidJob("id", ids, "it must be a string, or a list of them")
     many = [ids] if isinstance(ids, str) else list(ids)
     for id in many:
         if not isinstance(id, str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from copy import copy
+from copy import copy, deepcopy
 from typing import Any
 
 from msgspec import Raw
@@ -47,6 +47,9 @@ class Envelopes:
         decode = self._codecs.decode_inline
         seen.payload = decode(job.payload, job.codec)
         seen.result = None if job.result is ABSENT else decode(job.result, job.result_codec)
+        if job.meta is not None:
+            # What people do to theirs must not happen to the queue's.
+            seen.meta = deepcopy(job.meta)
         return seen
 
     async def open(self, job: Job) -> Job:

@@ -42,7 +42,7 @@ class Leasing(Handle):
         wait_seconds: float = 0.0,
     ) -> list[Job]:
         """Takes up to n due jobs, in order, each with a lease of its own; waits for the first."""
-        if n < 1:
+        if type(n) is not int or n < 1:
             raise InvalidInput(f"claim({n}): ask for at least one job")
         check_count("claim", n)
         check_seconds("lease_seconds", lease_seconds)
@@ -88,7 +88,7 @@ class Leasing(Handle):
         """Extends leases and says how far the work is; answers each new `lease_until`."""
         check_seconds("lease_seconds", lease_seconds)
         if progress is not None:
-            check_number("progress", progress)
+            progress = float(check_number("progress", progress))
         many = many_jobs(jobs)
         items = [commands.Beat(job.id, lease_of(job), lease_seconds, progress) for job in many]
         outcomes = await self._settle(commands.Heartbeat(self.tenant, items), items)

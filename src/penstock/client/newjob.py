@@ -61,8 +61,7 @@ def submission(
         check_name("id", new.id)
     if new.key is not None:
         check_text("key", new.key)
-    if new.meta is not None:
-        check_meta(new.meta)
+    meta = None if new.meta is None else plain_meta(new.meta)
     if new.trace is not None:
         check_characters("trace", new.trace)
     if type(new.priority) is not int or abs(new.priority) > PRIORITY_MAX:
@@ -84,8 +83,8 @@ def submission(
     run_at = None if new.run_at is None else epoch_seconds("run_at", new.run_at)
     return Submission(
         id, new.type, payload, codec, payload_key, new.queue, new.priority, new.delay_seconds,
-        run_at, new.max_attempts, new.retry or DEFAULT_RETRY, new.timeout_seconds, new.key,
-        new.unique_seconds, new.meta, new.trace,
+        run_at, new.max_attempts, new.retry or DEFAULT_RETRY, float(new.timeout_seconds),
+        new.key, new.unique_seconds, meta, new.trace,
     )  # fmt: skip
 
 
@@ -119,12 +118,15 @@ def check_characters(field: str, value: object) -> None:
         raise InvalidJob(field, value, "half of a surrogate pair is no character")
 
 
-def check_meta(value: object) -> None:
-    """One entry that can't be stored would take everybody's batch along."""
+def plain_meta(value: object) -> dict[str, Any]:
+    """What will be read back, and nobody's but the queue's.
+
+    One entry that can't be stored would take everybody's batch along.
+    """
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
         raise InvalidJob("meta", value, "it must be a dict with strings as keys")
     try:
-        msgspec.json.encode(value)
+        return msgspec.json.decode(msgspec.json.encode(value), type=dict[str, Any])
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidJob("meta", value, f"JSON can't carry it: {error}") from None
 

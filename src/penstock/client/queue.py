@@ -204,6 +204,8 @@ class Queue(Leasing):
     async def move_consumer(self, name: str, position: int) -> None:
         """Registers a reader of events, or moves it on: vacuum keeps what it has yet to read."""
         check_name("consumer", name)
+        if type(position) is not int or position < 0:
+            raise InvalidInput(f"move_consumer(position={position!r}): an event's position")
         await self._backend.execute(commands.MoveConsumer(SYSTEM_TENANT, name, position))
 
     async def drop_consumer(self, name: str) -> None:

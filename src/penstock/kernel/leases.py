@@ -17,6 +17,8 @@ class Leases:
         self._claims: dict[tuple[str, str], dict[str, Job]] = {}
         """Running jobs by (tenant, operation) of their claim, then by id."""
         self._bounds: list[tuple[float, tuple[str, str]]] = []
+        self._bounded: set[tuple[str, str]] = set()
+        """Claims that have a bound; one that ended and came back keeps the bound it had."""
 
     def __len__(self) -> int:
         return sum(map(len, self._claims.values()))
@@ -28,7 +30,9 @@ class Leases:
         jobs = self._claims.get(claim)
         if jobs is None:
             self._claims[claim] = {job.id: job}
-            heappush(self._bounds, (job.lease_until, claim))
+            if claim not in self._bounded:
+                self._bounded.add(claim)
+                heappush(self._bounds, (job.lease_until, claim))
         else:
             jobs[job.id] = job
 
@@ -53,24 +57,22 @@ class Leases:
     def run_out(self, at: float) -> list[Job]:
         """The jobs whose leases have run out by then, first to last."""
         dead: list[Job] = []
-        checked: dict[tuple[str, str], float] = {}
+        checked: list[tuple[float, tuple[str, str]]] = []
         self._drop_ended()
         while self._bounds and self._bounds[0][0] <= at:
             _, claim = heappop(self._bounds)
-            # A heartbeat of a claim's only job leaves the claim with a second bound.
-            if claim not in checked:
-                jobs = self._claims[claim].values()
-                dead += [job for job in jobs if _until(job) <= at]
-                checked[claim] = min(map(_until, jobs))
+            jobs = self._claims[claim].values()
+            dead += [job for job in jobs if _until(job) <= at]
+            checked.append((min(map(_until, jobs)), claim))
             self._drop_ended()
         # Those found dead stay until somebody ends them: looking changes nothing.
-        for claim, bound in checked.items():
-            heappush(self._bounds, (bound, claim))
+        for bound in checked:
+            heappush(self._bounds, bound)
         return sorted(dead, key=lambda job: (_until(job), job.life))
 
     def _drop_ended(self) -> None:
         while self._bounds and self._bounds[0][1] not in self._claims:
-            heappop(self._bounds)
+            self._bounded.discard(heappop(self._bounds)[1])
 
 
 def _until(job: Job) -> float:

@@ -6,14 +6,16 @@ from math import isfinite
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from penstock.errors import InvalidJob
 
 
-def require_number(name: str, value: object) -> None:
+def require_number(name: str, value: object) -> float:
     """JSON has no other: an infinite one would come back as nothing, and nobody could read it."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         raise InvalidJob(name, value, "it must be a finite number")
+    return value
 
 
 class RetryPolicy(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -26,7 +28,9 @@ class RetryPolicy(Struct, frozen=True, gc=False, omit_defaults=True):
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
-            require_number(f"retry.{name}", getattr(self, name))
+            number = require_number(f"retry.{name}", getattr(self, name))
+            # Whole numbers are stored as they will be read, so that all have the same bytes.
+            force_setattr(self, name, float(number))
         if self.initial_seconds < 0:
             raise InvalidJob("retry.initial_seconds", self.initial_seconds, "it must be 0 or more")
         if self.multiplier < 1:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from penstock.errors import InvalidJob
 from penstock.kernel.retry import require_number
 
 HOUR_SECONDS: Final = 3_600.0
 DAY_SECONDS: Final = 24 * HOUR_SECONDS
+
+RETENTION_SECONDS_MIN: Final = HOUR_SECONDS
+"""Nobody deletes from the log what is younger, whatever is set."""
 
 
 class Settings(Struct, frozen=True, omit_defaults=True):
@@ -31,12 +35,15 @@ class Settings(Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
-            require_number(name, getattr(self, name))
-            if name.endswith("_max") and not isinstance(getattr(self, name), int):
-                raise InvalidJob(name, getattr(self, name), "it must be a whole number")
-            if getattr(self, name) < 0:
-                raise InvalidJob(name, getattr(self, name), "it must be 0 or more")
-        if self.log_retention_seconds < HOUR_SECONDS:
+            value = require_number(name, getattr(self, name))
+            if value < 0:
+                raise InvalidJob(name, value, "it must be 0 or more")
+            if name.endswith("_seconds"):
+                # Stored as it will be read, so that all have the same bytes.
+                force_setattr(self, name, float(value))
+            elif not isinstance(value, int):
+                raise InvalidJob(name, value, "it must be a whole number")
+        if self.log_retention_seconds < RETENTION_SECONDS_MIN:
             raise InvalidJob("log_retention_seconds", self.log_retention_seconds, "at least 3600")
 
 

@@ -1,7 +1,7 @@
 """A commit as bytes: one header line, then one event a line, all JSON.
 
-The header has the digest of the body, so a truncated or altered object is seen, and the digest of
-the header before it, so the commits form a chain: whoever has one header can tell whether
+The header has the digest of the body and one of itself, so a truncated or altered object is seen,
+and the digest of the header before it, so the commits form a chain: whoever has one header can tell whether
 a later log really continues it.
 """
 
@@ -15,7 +15,14 @@ from msgspec import Struct
 
 from penstock.errors import Corrupt
 from penstock.kernel.events import Event
-from penstock.wire.level import FORMAT_LEVEL, UNREADABLE, digest, require_known
+from penstock.wire.level import (
+    FORMAT_LEVEL,
+    UNREADABLE,
+    digest,
+    require_known,
+    require_signature,
+    signed,
+)
 
 CHAIN_START: Final = ""
 """What the first commit has in place of a digest of the one before it."""
@@ -63,13 +70,14 @@ def encode_commit(
     header = Header(
         FORMAT_LEVEL, commit, commit_id, writer, epoch, at, len(events), digest(body), previous
     )
-    line = _encoder.encode(header)
+    line = signed(_encoder.encode(header))
     return b"\n".join((line, body)), digest(line)
 
 
 def decode_header(key: str, data: bytes) -> Header:
     """Only the first line: enough to know whose commit it is."""
     line = data.partition(b"\n")[0]
+    require_signature(key, line)
     try:
         return _header_decoder.decode(line)
     except UNREADABLE as error:

@@ -17,7 +17,14 @@ from penstock.kernel.job import Job, State
 from penstock.kernel.settings import DEFAULT_SETTINGS, Settings
 from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import Hold, QueueCounts
-from penstock.wire.level import FORMAT_LEVEL, UNREADABLE, digest, require_known
+from penstock.wire.level import (
+    FORMAT_LEVEL,
+    UNREADABLE,
+    digest,
+    require_known,
+    require_signature,
+    signed,
+)
 
 JOBS_PER_SLICE: Final = 1_000
 """How many jobs are encoded before others get a turn."""
@@ -105,7 +112,7 @@ def encode_checkpoint(
     parts: Overview, jobs: int, body: bytes, *, commit: int, chain: str, at: float
 ) -> bytes:
     head = CheckpointHead(FORMAT_LEVEL, commit, chain, at, jobs, digest(body), parts)
-    return _encoder.encode(head) + b"\n" + body
+    return signed(_encoder.encode(head)) + b"\n" + body
 
 
 def checkpoint_of(state: QueueState, *, commit: int, chain: str, at: float) -> bytes:
@@ -117,6 +124,7 @@ def checkpoint_of(state: QueueState, *, commit: int, chain: str, at: float) -> b
 
 def decode_checkpoint(key: str, data: bytes) -> tuple[CheckpointHead, list[Job]]:
     line, _, body = data.partition(b"\n")
+    require_signature(key, line)
     try:
         head = _head_decoder.decode(line)
     except UNREADABLE as error:

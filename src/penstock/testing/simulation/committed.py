@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from penstock.engines.ledger.memory import SharedMemory
 from penstock.engines.ledger.names import log_key
 from penstock.engines.ledger.single.document import Document, decode_document
@@ -86,7 +88,9 @@ class DocumentedLog(CommittedLog):
     def _next(self, commit: int) -> Committed | None:
         if commit > len(self._store.documents):
             return None
-        document = self.document(commit)
+        # Payloads without the indentation that they have in here.
+        compact = msgspec.json.format(self._store.documents[commit - 1], indent=-1)
+        document = msgspec.json.decode(compact, type=Document)
         newest = {event.position: event for event in document.events}
         newest |= {event.position: event for record in document.jobs for event in record.events}
         events = [newest[at] for at in sorted(newest) if commit_of(at) == document.commit]

@@ -176,7 +176,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         if context is None:
             context = contextvars.copy_context()
         process = context.get(_process, WORLD)
-        return Handle(callback, arguments, context, self._world if process is WORLD else process, when)
+        return Handle(
+            callback, arguments, context, self._world if process is WORLD else process, when
+        )
 
     def _add(self, handle: Handle) -> None:
         process = handle.process

@@ -49,6 +49,9 @@ class Node:
         self.world = world
         self.boots = 0
         self.clock = SimulatedClock(world.loop, plan.skew_seconds, plan.drift)
+        if world.plan.layout == "memory":
+            # These are handles in one process, which has one clock.
+            self.clock = world.clock
         self.process = Process(self.name)
         self.network: NetworkStore | None = None
         self.clients: list[RecordingClient] = []
@@ -123,9 +126,7 @@ class Node:
                 offload=True,
             )
             self.clients.append(
-                RecordingClient(
-                    self.name, queue, engine, self.world.history, provided.new_secret
-                )
+                RecordingClient(self.name, queue, engine, self.world.history, provided.new_secret)
             )
 
     async def _open_journal(self, provided: Services, listener: Listener) -> Journal:

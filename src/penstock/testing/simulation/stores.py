@@ -39,6 +39,7 @@ class RememberedStore:
         """All that were ever stored, as they are stored."""
         self.spoiled: set[int | None] = set()
         """Checkpoints that were not stored as they were meant to be, perhaps."""
+        self.floor = FIRST_SLOT
 
     @property
     def name(self) -> str:
@@ -64,6 +65,8 @@ class RememberedStore:
             commit = commit_in(key)
             assert commit is not None
             self.checkpoints[commit] = bytes(data)
+        elif key == FLOOR:
+            self.floor = msgspec.json.decode(data, type=FloorRecord).floor
         return written
 
     async def get(self, key: str) -> StoredObject:
@@ -78,7 +81,7 @@ class RememberedStore:
                 async for entry in self._store.list(CHECKPOINTS)
                 if (number := commit_in(entry.key)) is not None and number not in self.spoiled
             ]
-            self.deletions.append(Deletion(commit, await self._floor(), tuple(held)))
+            self.deletions.append(Deletion(commit, self.floor, tuple(held)))
 
     def list(self, prefix: str, start_after: str = "") -> AsyncIterator[Entry]:
         return self._store.list(prefix, start_after)
@@ -88,12 +91,6 @@ class RememberedStore:
 
     async def keys(self, prefix: str) -> set[str]:
         return {entry.key async for entry in self._store.list(prefix)}
-
-    async def _floor(self) -> int:
-        if FLOOR not in await self.keys(FLOOR):
-            return FIRST_SLOT
-        stored = await self._store.get(FLOOR)
-        return msgspec.json.decode(stored.data, type=FloorRecord).floor
 
 
 class NetworkStore(FaultyStore):

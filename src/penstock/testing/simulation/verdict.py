@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import inf
 
+import msgspec
+
+from penstock.engines.ledger.journal import Head
 from penstock.kernel import invariants
-from penstock.kernel.events import Archived, Completed, JobEvent
+from penstock.kernel.events import Archived, Completed, Event, JobEvent, commit_of
 from penstock.kernel.invariants import Call, Committed, Stories, Violation
 from penstock.kernel.invariants.record import ENDS
 from penstock.kernel.state import QueueState
 from penstock.testing.simulation.committed import DocumentedLog
 from penstock.testing.simulation.plan import Plan
 from penstock.testing.simulation.world import World
-from penstock.wire.commit import CHAIN_START
-from penstock.wire.snapshot import checkpoint_of, restore
+from penstock.wire.commit import CHAIN_START, decode_event, encode_event
+from penstock.wire.snapshot import all_jobs, canonical, checkpoint_of, overview, restore
 
 CLOCKS_APART_SECONDS = 10.0
 """How far ahead of real time a commit may be dated: skew, drift over a calibration, and waits."""
@@ -33,9 +36,7 @@ def violations(world: World) -> list[Violation]:
 
 
 def _of_the_log(world: World, log: Sequence[Committed]) -> list[Violation]:
-    asked = {
-        call.operation: call.queues for call in world.history.calls if call.kind == "claim"
-    }
+    asked = {call.operation: call.queues for call in world.history.calls if call.kind == "claim"}
     found = invariants.log_is_a_chain(log)
     if log and log[0].commit != 1:
         found.append(Violation(15, "the log does not begin at commit 1"))
@@ -63,19 +64,19 @@ def _of_the_calls(world: World, log: Sequence[Committed], stories: Stories) -> l
     found += invariants.only_the_current_token_counts(stories, calls)
     found += invariants.cancel_wins(stories, calls)
     found += invariants.reads_are_fresh(stories, calls, lapsing(world.plan))
+    newest = {following.name: following for following in world.history.followings}
     for following in world.history.followings:
-        is_newest = following is [
-            one for one in world.history.followings if one.name == following.name
-        ][-1]
-        expected = log if is_newest else log[: _last_commit(following.reached)]
+        is_newest = following is newest[following.name]
+        expected = log if is_newest else log[: commit_of(following.reached)]
         found += invariants.followers_see_everything(
-            expected, following.tenant, following.since, following.seen
+            expected, following.tenant, following.since, compacted(following.seen)
         )
     return found
 
 
-def _last_commit(position: int) -> int:
-    return position // 1_000_000
+def compacted(events: Sequence[Event]) -> list[Event]:
+    """In `queue.json` payloads are indented; that is no difference."""
+    return [decode_event(msgspec.json.format(encode_event(event), indent=-1)) for event in events]
 
 
 def lapsing(plan: Plan) -> Callable[[JobEvent, Call], bool]:
@@ -109,10 +110,7 @@ def _of_the_states(world: World, log: Sequence[Committed]) -> list[Violation]:
         journal = node.journal
         if journal is not None and journal.head.commit and world.plan.layout != "memory":
             head = journal.head
-            chain = "" if is_single else head.chain
-            wanted[head.commit] = checkpoint_of(
-                journal.state, commit=head.commit, chain=chain, at=head.at
-            )
+            wanted.setdefault(head.commit, _picture(journal.state, head, is_compact=is_single))
     folds: dict[int, bytes] = {}
     state, before = QueueState(), CHAIN_START
     for commit in log:
@@ -122,9 +120,8 @@ def _of_the_states(world: World, log: Sequence[Committed]) -> list[Violation]:
         state.seal(commit.at, ended_before=commit.commit if is_single else None)
         before = commit.chain
         if commit.commit in wanted:
-            folds[commit.commit] = checkpoint_of(
-                state, commit=commit.commit, chain=before, at=commit.at
-            )
+            head = Head(commit.commit, commit.at, before)
+            folds[commit.commit] = _picture(state, head, is_compact=is_single)
     found = invariants.checkpoints_are_folds(wanted.items(), folds)
     found += invariants.counts_are_conserved(log, state)
     if log:
@@ -141,7 +138,16 @@ def _of_the_newest(world: World, newest: Committed, folded: QueueState) -> list[
         kept = restore(document.overview, [record.job for record in document.jobs], document.at)
     else:
         return []
-    parts = {"commit": newest.commit, "chain": "", "at": newest.at}
-    data = checkpoint_of(kept, **parts)  # type: ignore[arg-type]  # the same parts for both
-    fold = checkpoint_of(folded, **parts)  # type: ignore[arg-type]
+    head = Head(newest.commit, newest.at, "")
+    data = _picture(kept, head, is_compact=True)
+    fold = _picture(folded, head, is_compact=True)
     return invariants.checkpoints_are_folds([(newest.commit, data)], {newest.commit: fold})
+
+
+def _picture(state: QueueState, head: Head, *, is_compact: bool) -> bytes:
+    """The state as a checkpoint would have it; compact: without the indentation of payloads."""
+    if not is_compact:
+        return checkpoint_of(state, commit=head.commit, chain=head.chain, at=head.at)
+    jobs = (msgspec.json.encode(job) for job in canonical(all_jobs(state)))
+    lines = [msgspec.json.encode(overview(state)), *jobs]
+    return b"\n".join(msgspec.json.format(line, indent=-1) for line in lines)

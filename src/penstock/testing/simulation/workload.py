@@ -232,6 +232,8 @@ async def follow(world: World, node: Node, client: RecordingClient) -> None:
     while not world.is_over:
         try:
             async for event in client.queue.events(following.reached or "beginning"):
+                if not following.seen and not following.since:
+                    following.since = world.beginning(event)
                 following.seen.append(event)
                 if node.plan.is_consumer and len(following.seen) > moved + 10:
                     moved = len(following.seen)

@@ -16,6 +16,7 @@ from penstock.engines.ledger.memory import SharedMemory
 from penstock.engines.ledger.single import document as single_document
 from penstock.engines.ledger.single import journal as single_journal
 from penstock.errors import PenstockError
+from penstock.kernel.events import Event, commit_of
 from penstock.testing.faults import Faults
 from penstock.testing.simulation import workload
 from penstock.testing.simulation.clocks import EPOCH_SECONDS, SimulatedClock
@@ -87,6 +88,11 @@ class World:
         if known and not since:
             return known[-1]
         return self.history.follow(name, tenant, since)
+
+    def beginning(self, first: Event) -> int:
+        """Since when somebody reads who began at the beginning: what was vacuumed is no gap."""
+        is_vacuumed = commit_of(first.position) <= self.store.floor
+        return first.position - 1 if is_vacuumed else 0
 
     def note(self, what: str) -> None:
         self.notes.append(f"{self.loop.time():9.3f} {what}")

@@ -16,10 +16,12 @@ from penstock.engines.ledger.names import FLOOR
 from penstock.errors import Corrupt, ObjectNotFound, PreconditionFailed, PutUnknown
 from penstock.ports.store import Create, ObjectStore, Replace, StoredObject
 from penstock.runtime.services import Services
-from penstock.wire.level import UNREADABLE
+from penstock.wire.level import UNREADABLE, require_signature, signed
 
 FIRST_SLOT: Final = 1
 _TRIES_MAX: Final = 100
+_READS_OF_A_BAD_FLOOR: Final = 2
+"""An altered answer may be the network's doing."""
 
 
 class FloorRecord(Struct, frozen=True):
@@ -29,10 +31,14 @@ class FloorRecord(Struct, frozen=True):
 
 
 async def read_floor(store: ObjectStore) -> int:
-    try:
-        return _decode(await store.get(FLOOR)).floor
-    except ObjectNotFound:
-        return FIRST_SLOT
+    for _ in range(_READS_OF_A_BAD_FLOOR):
+        try:
+            return _decode(await store.get(FLOOR)).floor
+        except ObjectNotFound:
+            return FIRST_SLOT
+        except Corrupt:
+            continue
+    return _decode(await store.get(FLOOR)).floor
 
 
 async def raise_floor(store: ObjectStore, target: int, services: Services) -> int:
@@ -49,7 +55,7 @@ async def raise_floor(store: ObjectStore, target: int, services: Services) -> in
             return current
         record = FloorRecord(target, services.new_secret())
         try:
-            await store.put(FLOOR, msgspec.json.encode(record), mode)
+            await store.put(FLOOR, signed(msgspec.json.encode(record)), mode)
             return target
         except (PreconditionFailed, PutUnknown):
             # Refused, or perhaps done: reading it again tells.
@@ -58,6 +64,7 @@ async def raise_floor(store: ObjectStore, target: int, services: Services) -> in
 
 
 def _decode(stored: StoredObject) -> FloorRecord:
+    require_signature(FLOOR, stored.data)
     try:
         return msgspec.json.decode(stored.data, type=FloorRecord)
     except UNREADABLE as error:

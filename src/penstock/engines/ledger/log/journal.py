@@ -3,7 +3,7 @@
 Theory of operation. The state contains commits up to `head`. A batch, decided on that state, is put
 at slot `head + 1` with create-only. What can happen, and what is done about it:
 
-done      It stands, if the slot can't have been vacated meanwhile: less than half the log's
+done      It stands, if the slot can't have been vacated meanwhile: less than half the least
           retention has passed since the tail was last confirmed, or the floor, read after the put,
           is not above the slot. Else it did not happen: reload, and the batch is decided again.
 refused   The slot is occupied, perhaps by ourselves (an answer was lost and something retried), so
@@ -30,7 +30,11 @@ from penstock.engines.ledger.courtesy import Courtesy
 from penstock.engines.ledger.journal import Execute, Head, Listener
 from penstock.engines.ledger.log.checkpoints import Checkpointer
 from penstock.engines.ledger.log.floor import read_floor
-from penstock.engines.ledger.log.reader import LogReader
+from penstock.engines.ledger.log.reader import (
+    PARALLEL_READS,
+    READS_OF_A_BAD_OBJECT,
+    LogReader,
+)
 from penstock.engines.ledger.log.startup import load
 from penstock.engines.ledger.log.tail import Tail
 from penstock.engines.ledger.log.vacuum import Vacuum
@@ -48,6 +52,7 @@ from penstock.errors import (
 from penstock.kernel.commands import AnyCommand, NoteCheckpoint
 from penstock.kernel.events import SYSTEM_TENANT, Event, JobEvent
 from penstock.kernel.job import Job
+from penstock.kernel.settings import RETENTION_SECONDS_MIN
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import Capabilities, VacuumReport
 from penstock.ports.store import Create, ObjectStore, Watchable
@@ -120,12 +125,20 @@ class LogJournal:
 
     async def catch_up(self) -> bool:
         started_at, before = self.clock.elapsed(), self.head.commit
+        count = 1
         while True:
-            async for commit in self._reader.follow(self.head.commit + 1):
+            slot = self.head.commit + 1
+            commits = await self._reader.ahead(slot, count)
+            # Before they are believed: a vacated slot may hold what a writer left there who did
+            # not know, and nobody may ever see that.
+            if not await self._counts(slot):
+                await self._load()
+                continue
+            for commit in commits:
                 self._take_in(commit)
-            if await self._counts(self.head.commit + 1):
+            if len(commits) < count:
                 break
-            await self._load()
+            count = min(count * 2, PARALLEL_READS)
         self._confirmed_at = started_at
         return self.head.commit != before
 
@@ -213,20 +226,28 @@ class LogJournal:
 
     async def _is_own(self, slot: int, commit_id: str) -> bool:
         """Whose commit is in an occupied slot?"""
-        key, backoff = log_key(slot), self._services.backoff(_RETRY_SECONDS, _RETRY_SECONDS_MAX)
+        backoff = self._services.backoff(_RETRY_SECONDS, _RETRY_SECONDS_MAX)
+        bad_reads = 0
         while True:
             try:
-                return decode_header(key, (await self._store.get(key)).data).commit_id == commit_id
-            except ObjectNotFound:
-                if await read_floor(self._store) > slot:
-                    # Occupied, then vacuumed: nobody can tell any more who had it.
-                    raise OutcomeUnknown("commit") from None
+                return await self._id_in(slot) == commit_id
             except Corrupt:
-                # Half an answer tells nothing; a slot that stays unreadable shows in catch_up.
-                await self._reader.events(slot)
+                bad_reads += 1
+                if bad_reads == READS_OF_A_BAD_OBJECT:
+                    raise OutcomeUnknown("commit") from None
             except StoreError:
                 pass  # asked again below: until the slot was read the outcome is unknown
             await self._services.clock.sleep(backoff.next_seconds())
+
+    async def _id_in(self, slot: int) -> str:
+        key = log_key(slot)
+        try:
+            return decode_header(key, (await self._store.get(key)).data).commit_id
+        except ObjectNotFound:
+            if await read_floor(self._store) > slot:
+                # Occupied, then vacuumed: nobody can tell any more who had it.
+                raise OutcomeUnknown("commit") from None
+            raise
 
     async def _stands(self, slot: int) -> bool:
         """Whether an applied put is part of the log; until the floor can be read, nobody knows."""
@@ -234,7 +255,7 @@ class LogJournal:
         while True:
             try:
                 return await self._counts(slot)
-            except StoreError:
+            except (StoreError, Corrupt):
                 await self._services.clock.sleep(backoff.next_seconds())
 
     async def _counts(self, slot: int) -> bool:
@@ -242,8 +263,8 @@ class LogJournal:
         return self._is_recent() or await read_floor(self._store) <= slot
 
     def _is_recent(self) -> bool:
-        age = self.clock.elapsed() - self._confirmed_at
-        return age < self.state.settings.log_retention_seconds / 2
+        # Of the shortest retention there is: somebody may have shortened it since.
+        return self.clock.elapsed() - self._confirmed_at < RETENTION_SECONDS_MIN / 2
 
     def _take_in(self, commit: Commit) -> None:
         """Applies somebody's commit, if it continues the log."""

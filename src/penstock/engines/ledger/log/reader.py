@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
@@ -49,22 +49,20 @@ class LogReader:
                 continue
         return decode_commit(key, (await self._store.get(key)).data)
 
-    async def follow(self, commit: int) -> AsyncIterator[Commit]:
-        """Commits from this one to the end as it is now: one by one at first, then many at once."""
-        ahead = 1
-        while True:
-            numbers = range(commit, commit + ahead)
-            found = await asyncio.gather(
-                *(self.commit(number) for number in numbers), return_exceptions=True
-            )
-            for item in found:
-                if isinstance(item, ObjectNotFound):
-                    return
-                if isinstance(item, BaseException):
-                    raise item
-                yield item
-            commit += ahead
-            ahead = min(ahead * 2, PARALLEL_READS)
+    async def ahead(self, commit: int, count: int) -> list[Commit]:
+        """The next so many commits, read at once; fewer where the log ends."""
+        found = await asyncio.gather(
+            *(self.commit(number) for number in range(commit, commit + count)),
+            return_exceptions=True,
+        )
+        commits: list[Commit] = []
+        for item in found:
+            if isinstance(item, ObjectNotFound):
+                break
+            if isinstance(item, BaseException):
+                raise item
+            commits.append(item)
+        return commits
 
     async def events(self, commit: int) -> Sequence[Event]:
         remembered = self._recent.get(commit)

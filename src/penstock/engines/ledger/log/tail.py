@@ -12,7 +12,7 @@ from typing import Final
 
 from penstock.kernel.state import QueueState
 
-TAIL_BYTES_MIN: Final = 4 * 1024 * 1024
+TAIL_BYTES_MIN: Final = 16 * 1024 * 1024
 TAIL_OBJECTS_MAX: Final = 4_096
 
 

@@ -25,7 +25,7 @@ from penstock.engines.ledger.log.reader import LogReader
 from penstock.engines.ledger.log.startup import checkpoints
 from penstock.engines.ledger.names import DATA, LOG, checkpoint_key, commit_in
 from penstock.errors import Corrupt
-from penstock.kernel.commands import DropConsumer, Sweep
+from penstock.kernel.commands import DropConsumer, Expire, Sweep
 from penstock.kernel.events import SYSTEM_TENANT, commit_of
 from penstock.kernel.settings import DAY_SECONDS
 from penstock.kernel.state import QueueState
@@ -49,6 +49,9 @@ class Vacuum:
         self._clock = clock
 
     async def run(self, current: Callable[[], QueueState], execute: Execute) -> VacuumReport:
+        # Asked for its answer's sake: consumers and settings are those of now, not of when
+        # this process last looked.
+        await execute(Expire(SYSTEM_TENANT))
         await self._drop_silent_consumers(current(), execute)
         state = current()
         horizon = self._clock.now() - state.settings.log_retention_seconds
@@ -91,8 +94,9 @@ class Vacuum:
         reached = [commit_of(position) for position, _ in state.consumers.values()]
         limit = min([older + 1, *reached])
         target = await self._first_to_stay(floor, limit, horizon)
-        if target <= floor:
+        if target <= floor and len(stored) == 2:
             return floor, older
+        # Older checkpoints go only when these two are good, as the log does.
         await self.prove(older, newest)
         return await raise_floor(self._store, target, self._services), older
 
@@ -126,7 +130,13 @@ class Vacuum:
     async def _sweep_data(
         self, current: Callable[[], QueueState], execute: Execute, horizon: float
     ) -> int:
-        old = [entry.key async for entry in self._store.list(DATA) if entry.modified_at < horizon]
+        # Names have their writer's time, which may be this far ahead of the store's.
+        written_before = horizon - current().settings.clock_skew_seconds
+        old = [
+            entry.key
+            async for entry in self._store.list(DATA)
+            if entry.modified_at < written_before
+        ]
         if not old:
             return 0
         await execute(Sweep(SYSTEM_TENANT, horizon))

@@ -16,7 +16,7 @@ from penstock.engines.ledger.names import QUEUE
 from penstock.errors import Corrupt
 from penstock.kernel.events import Event, JobEvent
 from penstock.kernel.job import Job
-from penstock.wire.level import FORMAT_LEVEL, UNREADABLE, require_known
+from penstock.wire.level import FORMAT_LEVEL, UNREADABLE, digest, require_known
 from penstock.wire.snapshot import Overview
 
 COMMIT_IDS_MAX: Final = 256
@@ -53,13 +53,20 @@ class _Level(Struct):
 
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(Document)
+_DIGEST: Final = b',\n  "digest": "'
+_DIGEST_END: Final = b'"\n}\n'
+"""The last field: of everything before it, so that no altered state is taken for the queue's."""
 
 
 def encode_document(document: Document) -> bytes:
-    return msgspec.json.format(_encoder.encode(document), indent=2) + b"\n"
+    text = msgspec.json.format(_encoder.encode(document), indent=2).removesuffix(b"\n}")
+    return b"".join((text, _DIGEST, digest(text).encode(), _DIGEST_END))
 
 
 def decode_document(data: bytes) -> Document:
+    text, _, found = data.rpartition(_DIGEST)
+    if found != digest(text).encode() + _DIGEST_END:
+        raise Corrupt(QUEUE, "its digest is not that of its content: truncated or altered")
     try:
         require_known(QUEUE, msgspec.json.decode(data, type=_Level).format)
         return _decoder.decode(data)

@@ -57,6 +57,8 @@ from penstock.wire.snapshot import all_jobs, canonical, overview, restore
 
 logger = logging.getLogger(__name__)
 
+READS_OF_A_BAD_OBJECT: Final = 3
+"""An altered answer may be the network's doing; what stays bad is the object's."""
 _RETRY_SECONDS: Final = 0.05
 _RETRY_SECONDS_MAX: Final = 2.0
 
@@ -127,16 +129,12 @@ class SingleJournal:
         return contextlib.nullcontext()
 
     async def catch_up(self) -> bool:
-        try:
-            stored = await self._store.get(QUEUE)
-        except ObjectNotFound:
-            if self._version is not None:
-                raise Corrupt(QUEUE, "it was there before and is gone") from None
-            return False
-        if stored.version == self._version:
-            return False
-        self._take_in(decode_document(stored.data), stored.version)
-        return True
+        for _ in range(READS_OF_A_BAD_OBJECT - 1):
+            try:
+                return await self._look()
+            except Corrupt:
+                continue
+        return await self._look()
 
     async def append(self, events: Sequence[Event], at: float) -> bool:
         try:
@@ -162,6 +160,19 @@ class SingleJournal:
         self._adopt(document)
         self._listener(events)
         await self._courtesy.won()
+        return True
+
+    async def _look(self) -> bool:
+        """Takes in what is stored. True: it is new."""
+        try:
+            stored = await self._store.get(QUEUE)
+        except ObjectNotFound:
+            if self._version is not None:
+                raise Corrupt(QUEUE, "it was there before and is gone") from None
+            return False
+        if stored.version == self._version:
+            return False
+        self._take_in(decode_document(stored.data), stored.version)
         return True
 
     def riders(self) -> list[AnyCommand]:

@@ -60,6 +60,21 @@ class Enqueuing:
         assert job.meta == {"customer": {"name": "Ärzte & Söhne"}}
         assert job.trace == "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
+    async def test_what_people_do_to_their_values_does_not_happen_to_the_queues(
+        self, queue: Queue
+    ) -> None:
+        payload, meta = {"list": [1]}, {"list": [1]}
+        await queue.enqueue("work", payload, id="job", meta=meta)
+        for value in (payload, meta):
+            value["list"].append(2)
+        job = await claim_one(queue)
+        assert (job.payload, job.meta) == ({"list": [1]}, {"list": [1]})
+        job.payload["list"].append(3)
+        assert job.meta is not None
+        job.meta["list"].append(3)
+        seen = await found(queue, "job")
+        assert (seen.payload, seen.meta) == ({"list": [1]}, {"list": [1]})
+
     async def test_the_receipt_says_that_it_is_queued(self, queue: Queue) -> None:
         receipt = await queue.enqueue("resize", id="mine")
         assert (receipt.id, receipt.status, receipt.state) == ("mine", "queued", State.PENDING)

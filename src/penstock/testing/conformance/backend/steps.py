@@ -80,7 +80,7 @@ async def all_events(queue: Queue) -> list[Event]:
     events: list[Event] = []
     async with asyncio.timeout(HANG_SECONDS), aclosing(_stream(queue, "beginning")) as stream:
         async for event in stream:
-            if event.event == "paused" and event.queue == "the end":  # type: ignore[union-attr]
+            if event.event == "paused" and event.queue == "the end":
                 break
             events.append(event)
     return events
