@@ -58,7 +58,9 @@ def jqueue() -> Rival:
     if not STAMP.exists() or STAMP.read_text() != wanted:
         _install()
         STAMP.write_text(wanted)
-    version = _output([str(_INTERPRETER), "-c", "import sys; print(sys.version.split()[0])"])
+    version = _output(
+        [str(_INTERPRETER), "-c", "import jqueue, sys; print(sys.version.split()[0])"]
+    )
     return Rival("jqueue 1.0", _INTERPRETER, version)
 
 

@@ -127,7 +127,7 @@ class FaultyStore(Layer):
         if fault is Fault.LOST_ANSWER:
             await self._wait(self.faults.answer_timeout_seconds)
             raise PutUnknown(self.name, key, "injected: the answer was lost")
-        if fault is Fault.ECHO:
+        if fault is Fault.ECHO and not isinstance(mode, Overwrite):
             raise PreconditionFailed(self.name, key)
         return written
 

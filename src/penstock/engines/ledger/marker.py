@@ -16,7 +16,6 @@ from penstock.engines.ledger.names import MARKER, PROBES
 from penstock.errors import (
     Corrupt,
     InvalidURL,
-    NewerFormat,
     ObjectNotFound,
     PreconditionFailed,
     PutUnknown,
@@ -24,7 +23,7 @@ from penstock.errors import (
 )
 from penstock.ports.store import Create, ObjectStore
 from penstock.runtime.services import Services
-from penstock.wire.level import FORMAT_LEVEL, UNREADABLE
+from penstock.wire.level import FORMAT_LEVEL, UNREADABLE, require_known
 
 LAYOUTS: Final = ("log", "single")
 """The first is the default."""
@@ -39,18 +38,21 @@ class Marker(Struct, frozen=True):
     nonce: str
 
 
+class _Level(Struct, frozen=True):
+    format: int
+
+
 async def read_marker(store: ObjectStore) -> Marker | None:
     try:
         stored = await store.get(MARKER)
     except ObjectNotFound:
         return None
     try:
-        marker = msgspec.json.decode(stored.data, type=Marker)
+        # A newer one may have other fields, but it has this one.
+        require_known(MARKER, msgspec.json.decode(stored.data, type=_Level).format)
+        return msgspec.json.decode(stored.data, type=Marker)
     except UNREADABLE as error:
         raise Corrupt(MARKER, f"it is not a queue's marker ({error})") from error
-    if marker.format > FORMAT_LEVEL:
-        raise NewerFormat(MARKER, marker.format, FORMAT_LEVEL)
-    return marker
 
 
 async def ensure_marker(store: ObjectStore, layout: str | None, services: Services) -> str:
@@ -79,8 +81,11 @@ async def probe(store: ObjectStore, services: Services) -> None:
         raise StoreUnfit(store.name, "an object that was just put can't be read back") from None
     finally:
         await store.delete(key)
-    for body, claim in zip(bodies, claims, strict=True):
-        if claim == (body != winner):
+    if winner not in bodies:
+        raise Corrupt(key, "it was read back as nobody wrote it")
+    for body, was_told_so in zip(bodies, claims, strict=True):
+        # The winner may have been told otherwise: by the echo of its own lost answer.
+        if was_told_so and body != winner:
             raise StoreUnfit(store.name, "its create-only puts do not exclude each other")
 
 

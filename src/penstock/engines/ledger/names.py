@@ -3,7 +3,7 @@
 Both layouts:
     penstock.json                          format level and layout; written once
     knock                                  a slow writer asking the fast ones to wait
-    data/{job}/{milliseconds}-{nonce}      payloads and results above the inline limit
+    data/{job}/{milliseconds}-{digest}-{nonce}  payloads and results above the inline limit
     probe/{nonce}                          short-lived: do conditional writes work, what time is it
 Layout `log`:
     log/00000000000000000042.jsonl         commit 42
@@ -49,8 +49,13 @@ def commit_in(key: str) -> int | None:
     return int(digits) if digits.isdecimal() and len(digits) == 20 else None
 
 
-def data_key(id: str, at: float, nonce: str) -> str:
-    return f"{DATA}{encoded(id)}/{int(at * 1_000):012x}-{nonce}"
+def data_key(id: str, at: float, digest: str, nonce: str) -> str:
+    return f"{DATA}{encoded(id)}/{int(at * 1_000):012x}-{digest}-{nonce}"
+
+
+def digest_in(key: str) -> str:
+    """The digest that the content of a side object must have."""
+    return key.rsplit("/", 1)[-1].split("-")[1]
 
 
 def encoded(name: str) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import TypeAlias
 
 from penstock.kernel.events import Claimed, Completed, Enqueued, Event, JobEvent, commit_of
 from penstock.kernel.invariants.record import (
@@ -19,6 +21,10 @@ from penstock.kernel.invariants.record import (
 )
 from penstock.kernel.job import State
 from penstock.kernel.transitions import TABLE
+
+
+Lapse: TypeAlias = Callable[[JobEvent, float], bool]
+"""Whether a job with that last event may have left the live state by a time."""
 
 
 class Stories:
@@ -108,9 +114,15 @@ def jobs_were_asked_for(stories: Stories, calls: Iterable[Call]) -> list[Violati
     return found
 
 
-def operations_happen_once(stories: Stories, calls: Sequence[Call]) -> list[Violation]:
+def operations_happen_once(
+    stories: Stories, calls: Sequence[Call], has_lapsed: Lapse
+) -> list[Violation]:
     """3. One operation id makes at most one job, and one claim's leases, also after unknown
-    outcomes; and what was certainly refused did not happen."""
+    outcomes; and what was certainly refused did not happen.
+
+    A caller who asks again when the job has long left begins a new life; the queue by itself
+    never does.
+    """
     found: list[Violation] = []
     by_job: dict[tuple[str, str], list[Call]] = {}
     claims: dict[str, list[Call]] = {}
@@ -122,7 +134,8 @@ def operations_happen_once(stories: Stories, calls: Sequence[Call]) -> list[Viol
     for (tenant, id), asked in by_job.items():
         lives = sum(isinstance(event, Enqueued) for event in stories.of(tenant, id))
         operations = {call.operation for call in asked}
-        if lives > len(operations):
+        was_forgotten = lives <= len(asked) and _was_forgotten(stories, tenant, id, has_lapsed)
+        if lives > len(operations) and not was_forgotten:
             found.append(_of(3, asked[0], f"{len(operations)} enqueues made {lives} jobs"))
         if lives and all(call.is_certain for call in asked):
             found.append(_of(3, asked[0], f"{asked[0].answer}, and yet it was enqueued"))
@@ -132,6 +145,16 @@ def operations_happen_once(stories: Stories, calls: Sequence[Call]) -> list[Viol
                 found.append(_of(3, first, "the only enqueue was told that it was another's"))
     found += _claims_happen_once(stories, claims)
     return found
+
+
+def _was_forgotten(stories: Stories, tenant: str, id: str, has_lapsed: Lapse) -> bool:
+    """Whether each life of the id began when the one before may have left."""
+    events = stories.of(tenant, id)
+    return all(
+        has_lapsed(before, event.at)
+        for before, event in pairwise(events)
+        if isinstance(event, Enqueued)
+    )
 
 
 def _claims_happen_once(stories: Stories, claims: dict[str, list[Call]]) -> list[Violation]:
@@ -144,13 +167,24 @@ def _claims_happen_once(stories: Stories, claims: dict[str, list[Call]]) -> list
                 Violation(3, "a lease that nobody asked for", None, first.tenant, first.id)
             )
             continue
-        if len({commit_of(claimed.position) for claimed in granted}) > 1:
-            found.append(_of(3, calls[0], "one claim was granted in several commits"))
-        if len(granted) > calls[0].count:
+        commits = sorted({commit_of(claimed.position) for claimed in granted})
+        if len(commits) > len(calls) or not _follow_each_other(stories, granted):
+            found.append(_of(3, calls[0], f"one claim was granted in commits {commits}"))
+        if len(granted) > calls[0].count * len(commits):
             found.append(_of(3, calls[0], f"{len(granted)} leases for {calls[0].count}"))
         if all(call.is_certain for call in calls):
             found.append(_of(3, calls[0], f"{calls[0].answer}, and yet leases were granted"))
     return found
+
+
+def _follow_each_other(stories: Stories, granted: Sequence[Claimed]) -> bool:
+    """Whether what one claim was granted again came when nothing of it was left."""
+    return all(
+        (end := stories.ends.get(before.position)) is not None and end.position < after.position
+        for before in granted
+        for after in granted
+        if commit_of(before.position) < commit_of(after.position)
+    )
 
 
 def only_the_current_token_counts(stories: Stories, calls: Sequence[Call]) -> list[Violation]:
@@ -209,13 +243,13 @@ def cancel_wins(stories: Stories, calls: Iterable[Call]) -> list[Violation]:
 
 
 def reads_are_fresh(
-    stories: Stories, calls: Iterable[Call], has_lapsed: Callable[[JobEvent, Call], bool]
+    stories: Stories, calls: Iterable[Call], has_lapsed: Lapse
 ) -> list[Violation]:
     """16. Read your writes: the same client sees what it was told, and everybody what was durable
     when they asked. A result is visible if and only if its success committed, and belongs to the
     winning token.
 
-    `has_lapsed` says whether a job with this last event may have left by the time of the answer.
+    `has_lapsed` says whether a job with this last event may have left by a time.
     """
     found: list[Violation] = []
     for call in calls:
@@ -232,14 +266,12 @@ def reads_are_fresh(
     return found
 
 
-def _seen_state(
-    stories: Stories, call: Call, has_lapsed: Callable[[JobEvent, Call], bool]
-) -> Iterator[Violation]:
+def _seen_state(stories: Stories, call: Call, has_lapsed: Lapse) -> Iterator[Violation]:
     seen = list(stories.states_within(call, call.id))
     if call.answer:
         if call.answer not in [state and state.value for _, state in seen]:
             yield _of(16, call, f"get saw {call.answer}, but it was {[s for _, s in seen]}")
-    elif not any(event is None or has_lapsed(event, call) for event, _ in seen):
+    elif not any(event is None or has_lapsed(event, call.answered_at) for event, _ in seen):
         yield _of(16, call, f"get saw nothing, but it was {[s for _, s in seen]}")
 
 

@@ -18,9 +18,11 @@ class SimulatedClock:
         self._loop = loop
         self._pace = 1.0 + drift
         self._skew_seconds = skew_seconds
+        self._in_step_at = 0.0
 
     def now(self) -> float:
-        return EPOCH_SECONDS + self._loop.time() * self._pace + self._skew_seconds
+        drifted = (self._loop.time() - self._in_step_at) * (self._pace - 1.0)
+        return EPOCH_SECONDS + self._loop.time() + drifted + self._skew_seconds
 
     def elapsed(self) -> float:
         return self._loop.time() * self._pace
@@ -36,10 +38,11 @@ class SimulatedClock:
     def set(self, skew_seconds: float) -> None:
         """Somebody set the wall clock; what is elapsed goes on as before."""
         self._skew_seconds = skew_seconds
+        self.undrift()
 
-    def correct(self) -> None:
-        """It is right from now on."""
-        self._skew_seconds = -self._loop.time() * (self._pace - 1.0)
+    def undrift(self) -> None:
+        """What it has drifted is corrected; it goes on drifting."""
+        self._in_step_at = self._loop.time()
 
 
 def services(clock: SimulatedClock, rng: random.Random) -> Services:

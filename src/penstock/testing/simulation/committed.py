@@ -12,7 +12,7 @@ from penstock.engines.ledger.names import log_key
 from penstock.engines.ledger.single.document import Document, decode_document
 from penstock.kernel.events import Enqueued, Event, Paused, Replayed, Resumed, commit_of
 from penstock.kernel.invariants import Committed
-from penstock.kernel.invariants.record import ENDS
+from penstock.kernel.invariants.record import ENDS, JOB_EVENTS
 from penstock.testing.simulation.stores import RememberedStore
 from penstock.wire.commit import decode_commit
 
@@ -27,6 +27,7 @@ class CommittedLog:
         self._commits: list[Committed] = []
         self._live: set[tuple[str, str]] = set()
         self._paused: set[tuple[str, str]] = set()
+        self._last: dict[str, int] = {}
 
     def commits(self) -> Sequence[Committed]:
         """All of them, from the first to the newest."""
@@ -40,11 +41,18 @@ class CommittedLog:
         self.commits()
         return not self._live
 
+    def last_of(self, tenant: str) -> int:
+        """The position of the newest event about a job of the tenant."""
+        self.commits()
+        return self._last.get(tenant, 0)
+
     def paused(self) -> list[tuple[str, str]]:
         self.commits()
         return sorted(self._paused)
 
     def _see(self, event: Event) -> None:
+        if event.__class__ in JOB_EVENTS:
+            self._last[event.tenant] = event.position
         if isinstance(event, Enqueued | Replayed):
             self._live.add((event.tenant, event.id))
         elif isinstance(event, Paused):

@@ -15,6 +15,7 @@ import contextvars
 import heapq
 import random  # noqa: TID251 - the seeded generator is handed in; only its type is needed
 import sys
+import warnings
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from itertools import count
@@ -25,6 +26,9 @@ T = TypeVar("T")
 
 STEPS_MAX = 400_000
 """A world that is not over by then runs in circles."""
+
+
+TICK_SECONDS = 1e-6
 
 
 class Stuck(AssertionError):
@@ -161,6 +165,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         *args: Any,
         context: contextvars.Context | None = None,
     ) -> Any:
+        # Time moves by at least a tick, or a wait for less than a float can add would never end.
+        when = max(when, self._now + TICK_SECONDS)
         handle = self._handle(callback, args, context, when)
         if not handle.process.is_dead:
             heapq.heappush(self._timers, (when, next(self._numbers), handle))
@@ -242,13 +248,16 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def close(self) -> None:
         """Ends what is left, so that nothing of it surprises whoever comes next."""
-        for task in self._tasks:
-            if not task.done():
-                task._log_destroy_pending = False  # type: ignore[attr-defined]  # it was meant to be
-                _close(cast("Coroutine[Any, Any, Any]", task.get_coro()))
-        for generator in self._generators:
-            with contextlib.suppress(StopIteration, StopAsyncIteration, RuntimeError):
-                generator.aclose().__await__().send(None)  # type: ignore[attr-defined]  # a coroutine
+        with warnings.catch_warnings():
+            # What never began is closed without having been awaited; that is no oversight.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            for task in self._tasks:
+                if not task.done():
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]  # it was meant
+                    _close(cast("Coroutine[Any, Any, Any]", task.get_coro()))
+            for generator in self._generators:
+                with contextlib.suppress(StopIteration, StopAsyncIteration, RuntimeError):
+                    generator.aclose().__await__().send(None)  # type: ignore[attr-defined]
         self._tasks.clear()
         self._generators.clear()
         self._timers.clear()

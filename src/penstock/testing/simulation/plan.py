@@ -68,7 +68,7 @@ def draw(seed: int, layout: str | None = None) -> Plan:
     return Plan(
         seed=seed,
         layout=chosen,
-        nodes=tuple(_node(luck, storms, is_first=number == 0) for number in range(count)),
+        nodes=tuple(_node(luck, storms, chosen, is_first=number == 0) for number in range(count)),
         tenants=("acme", "bolt")[: luck.randint(1, 2)],
         queues=("default", "images")[: luck.randint(1, 2)],
         types=("ok", "ok", "slow", "poison", "flaky", "sleepy", "zombie", "returned"),
@@ -109,11 +109,11 @@ def _settings(luck: Luck) -> dict[str, float]:
     return settings
 
 
-def _node(luck: Luck, storms: float, *, is_first: bool) -> NodePlan:
+def _node(luck: Luck, storms: float, layout: str, *, is_first: bool) -> NodePlan:
     is_off = luck.random() < 0.1 and not is_first
     skew = luck.choice([0.0, luck.uniform(-1.9, 1.9)])
     return NodePlan(
-        faults=_faults(luck, storms),
+        faults=_faults(luck, storms, layout),
         skew_seconds=luck.choice([-100.0, 100.0]) if is_off else skew,
         drift=luck.choice([0.0, 0.0, luck.uniform(-0.01, 0.01)]),
         group_commit=luck.random() < 0.8,
@@ -124,9 +124,12 @@ def _node(luck: Luck, storms: float, *, is_first: bool) -> NodePlan:
     )
 
 
-def _faults(luck: Luck, storms: float) -> Faults:
+def _faults(luck: Luck, storms: float, layout: str) -> Faults:
     def chance(most: float) -> float:
         return luck.random() * most * storms
+
+    # The archive of `single` is found by listing it; a stale listing hides what left lately.
+    lists_lag = layout == "log"
 
     return Faults(
         put_error=chance(0.05),
@@ -139,8 +142,8 @@ def _faults(luck: Luck, storms: float) -> Faults:
         get_truncated=chance(0.03),
         get_flipped=chance(0.03),
         list_error=chance(0.05),
-        list_missed_recent=chance(0.1),
-        list_lost_page=chance(0.1),
+        list_missed_recent=chance(0.1) * lists_lag,
+        list_lost_page=chance(0.1) * lists_lag,
         delete_error=chance(0.05),
         delete_lost_answer=chance(0.05),
         throttling_begins=chance(0.005),

@@ -10,8 +10,8 @@ import msgspec
 from penstock.engines.ledger.journal import Head
 from penstock.kernel import invariants
 from penstock.kernel.events import Archived, Completed, Event, JobEvent, commit_of
-from penstock.kernel.invariants import Call, Committed, Stories, Violation
-from penstock.kernel.invariants.record import ENDS
+from penstock.kernel.invariants import Committed, Stories, Violation
+from penstock.kernel.invariants.record import ENDS, JOB_EVENTS
 from penstock.kernel.state import QueueState
 from penstock.testing.simulation.committed import DocumentedLog
 from penstock.testing.simulation.plan import Plan
@@ -60,27 +60,40 @@ def _of_the_calls(world: World, log: Sequence[Committed], stories: Stories) -> l
     calls = world.history.calls
     found = invariants.told_is_durable(stories, calls)
     found += invariants.jobs_were_asked_for(stories, calls)
-    found += invariants.operations_happen_once(stories, calls)
+    found += invariants.operations_happen_once(stories, calls, lapsing(world.plan))
     found += invariants.only_the_current_token_counts(stories, calls)
     found += invariants.cancel_wins(stories, calls)
     found += invariants.reads_are_fresh(stories, calls, lapsing(world.plan))
     newest = {following.name: following for following in world.history.followings}
+    is_single = world.plan.layout == "single"
+    promised = [_of_jobs(commit) for commit in log] if is_single else log
     for following in world.history.followings:
         is_newest = following is newest[following.name]
-        expected = log if is_newest else log[: commit_of(following.reached)]
+        expected = promised if is_newest else promised[: commit_of(following.reached)]
+        seen = compacted(following.seen) if is_single else following.seen
         found += invariants.followers_see_everything(
-            expected, following.tenant, following.since, compacted(following.seen)
+            expected, following.tenant, following.since, seen
         )
     return found
 
 
+def _of_jobs(commit: Committed) -> Committed:
+    """`queue.json` keeps pauses and settings only in its window, jobs' events for good."""
+    events = [event for event in commit.events if event.__class__ in JOB_EVENTS]
+    return msgspec.structs.replace(commit, events=events)
+
+
 def compacted(events: Sequence[Event]) -> list[Event]:
     """In `queue.json` payloads are indented; that is no difference."""
-    return [decode_event(msgspec.json.format(encode_event(event), indent=-1)) for event in events]
+    return [
+        decode_event(msgspec.json.format(encode_event(event), indent=-1))
+        for event in events
+        if event.__class__ in JOB_EVENTS
+    ]
 
 
-def lapsing(plan: Plan) -> Callable[[JobEvent, Call], bool]:
-    """Whether a job may have left by the time of an answer, going by the plan's settings."""
+def lapsing(plan: Plan) -> Callable[[JobEvent, float], bool]:
+    """Whether a job with that last event may have left by a time, going by the plan's settings."""
     settings = plan.settings
     leaves_early = "finished_jobs_max" in settings
     completed_ttl = -inf if leaves_early else settings.get("result_ttl_seconds", 3_600.0)
@@ -88,11 +101,13 @@ def lapsing(plan: Plan) -> Callable[[JobEvent, Call], bool]:
     dead_ttl = settings.get("dead_letter_ttl_seconds", 30 * 86_400.0)
     slack = CLOCKS_APART_SECONDS + plan.jump_seconds_max
 
-    def has_lapsed(event: JobEvent, call: Call) -> bool:
-        at = call.answered_at + slack
+    def has_lapsed(event: JobEvent, at: float) -> bool:
+        at += slack
         if isinstance(event, Archived):
             return event.at + archive_ttl <= at
-        if isinstance(event, Completed) or event.event == "unarchived":
+        if event.event == "unarchived":
+            return True  # what counts is when it had ended before
+        if isinstance(event, Completed):
             return event.at + min(completed_ttl, dead_ttl) <= at
         return event.__class__ in ENDS and event.at + dead_ttl <= at
 

@@ -30,6 +30,8 @@ RETRY = RetryPolicy(initial_seconds=0.2, max_seconds=2.0)
 HUGE = "x" * 300
 """Too large to be inline where the limit is small."""
 TRIES_MAX = 6
+VACUUM_SECONDS_MAX = 13_000.0
+"""A vacuum that began before a consumer registered may still pass it by, also after its nights."""
 
 
 class Errand:
@@ -228,19 +230,19 @@ async def follow(world: World, node: Node, client: RecordingClient) -> None:
     following = world.following(name, client.tenant)
     if node.plan.is_consumer:
         await _move(node, client, name, following.reached)
-    moved = 0
+    registered_at, moved = world.loop.time(), 0
     while not world.is_over:
         try:
             async for event in client.queue.events(following.reached or "beginning"):
                 if not following.seen and not following.since:
-                    following.since = world.beginning(event)
+                    following.since = min(event.position, world.beginning()) - 1
                 following.seen.append(event)
                 if node.plan.is_consumer and len(following.seen) > moved + 10:
                     moved = len(following.seen)
                     await client.queue.move_consumer(name, following.reached)
         except Gap as gap:
             world.note(f"{name} met a gap: {gap}")
-            if node.plan.is_consumer and following.since == 0:
+            if node.plan.is_consumer and world.loop.time() - registered_at > VACUUM_SECONDS_MAX:
                 world.history.surprises.append(f"{name} is registered and met a gap: {gap}")
             following = world.following(name, client.tenant, position_of(gap.floor, 0) - 1)
         except QueueClosed:
@@ -261,7 +263,7 @@ async def _move(node: Node, client: RecordingClient, name: str, reached: int) ->
 async def keep_house(world: World, node: Node) -> None:
     """Sets the queue up, then vacuums now and then."""
     client = node.clients[0]
-    while not world.is_over:
+    while not world.is_ending:
         try:
             if not world.is_configured:
                 await client.queue.configure(**world.plan.settings)

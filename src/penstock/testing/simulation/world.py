@@ -6,17 +6,19 @@ Chaos, then healing, then everything that was accepted has to come to its end; t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random  # noqa: TID251 - seeded by the plan, and nothing else
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from penstock.client.newjob import NewJob
+from penstock.client.queue import Queue
 from penstock.engines.ledger.memory import SharedMemory
 from penstock.engines.ledger.single import document as single_document
 from penstock.engines.ledger.single import journal as single_journal
 from penstock.errors import PenstockError
-from penstock.kernel.events import Event, commit_of
+from penstock.kernel.events import position_of
 from penstock.testing.faults import Faults
 from penstock.testing.simulation import workload
 from penstock.testing.simulation.clocks import EPOCH_SECONDS, SimulatedClock
@@ -29,6 +31,10 @@ from penstock.testing.simulation.stores import NetworkStore, RememberedStore
 
 LIVENESS_SECONDS = 1_200.0
 """After healing every job must have ended within this."""
+SETTLING_SECONDS = 25.0
+"""Longer than the last housekeeping takes, and followers to hear of it."""
+FOLLOWING_SECONDS = 300.0
+"""Followers that have to read an archive from its beginning take their time."""
 NIGHT_SECONDS = 4_000.0
 """Longer than the shortest retention."""
 
@@ -44,7 +50,7 @@ class World:
         self.history = History(self.head, self.loop.time)
         self.log: CommittedLog = committed_log(self)
         self.notes: list[str] = []
-        self.is_configured = self.is_healed = self.is_over = False
+        self.is_configured = self.is_healed = self.is_ending = self.is_over = False
         self.known: dict[str, list[str]] = {tenant: [] for tenant in plan.tenants}
         self.pace_seconds = plan.chaos_seconds / max(plan.jobs, 1)
         self.nodes = [Node(self, number, node) for number, node in enumerate(plan.nodes)]
@@ -65,7 +71,7 @@ class World:
         return NetworkStore(
             self.store,
             self.loop,
-            random.Random(f"network {node.name} {node.boots} {self.plan.seed}"),
+            random.Random(f"network {node.name} {self.loop.steps} {self.plan.seed}"),
             Faults(latency_seconds=0.01) if self.is_healed else node.plan.faults,
             bad_checkpoints=0.0 if self.is_healed else self.plan.bad_checkpoints,
         )
@@ -89,10 +95,9 @@ class World:
             return known[-1]
         return self.history.follow(name, tenant, since)
 
-    def beginning(self, first: Event) -> int:
-        """Since when somebody reads who began at the beginning: what was vacuumed is no gap."""
-        is_vacuumed = commit_of(first.position) <= self.store.floor
-        return first.position - 1 if is_vacuumed else 0
+    def beginning(self) -> int:
+        """The first position that is still there: what was vacuumed before is no gap."""
+        return position_of(self.store.floor, 0)
 
     def note(self, what: str) -> None:
         self.notes.append(f"{self.loop.time():9.3f} {what}")
@@ -165,6 +170,9 @@ class World:
         await self.clock.sleep(self.luck.uniform(0.5, 4.0))
         self.note(f"night; {sleeper.name} sleeps on")
         self.loop.jump(NIGHT_SECONDS)
+        for node in self.nodes:
+            # Over a night the time service catches a drifting clock; a wrong one stays wrong.
+            node.clock.undrift()
         for _ in range(3):
             await self.clock.sleep(self.luck.uniform(0.3, 2.0))
             awake = [node for node in self.nodes if node is not sleeper and node.clients]
@@ -187,7 +195,7 @@ class World:
         self.note("healing")
         self.is_healed = True
         for node in self.nodes:
-            node.clock.correct()
+            node.clock.set(0.0)
             if node.network is not None:
                 await node.network.heal()
                 node.network.spring = ""
@@ -203,19 +211,37 @@ class World:
         while self.loop.time() < until:
             await self.clock.sleep(2.0)
             await self._resume_queues()
-            if not any(self.errands.values()) and self.log.is_quiet():
+            if not any(self.errands.values()) and self.log.is_quiet() and not self.log.paused():
                 break
         else:
             self.history.surprises.append(f"not quiet {LIVENESS_SECONDS:g} s after healing")
-        await self.clock.sleep(15.0)
+        self.is_ending = True
+        await self.clock.sleep(SETTLING_SECONDS)
+        until = self.loop.time() + FOLLOWING_SECONDS
+        while self.loop.time() < until and not self._followers_are_done():
+            await self.clock.sleep(SETTLING_SECONDS)
+        for following in self.history.followings:
+            if not following.seen and not following.since:
+                following.since = self.beginning() - 1
+
+    def _followers_are_done(self) -> bool:
+        newest = {following.name: following for following in self.history.followings}
+        return all(
+            following.reached >= self.log.last_of(following.tenant)
+            for following in newest.values()
+        )
 
     async def _resume_queues(self) -> None:
         for tenant, queue in self.log.paused():
             for node in self.nodes:
                 for client in node.clients:
                     if client.tenant == tenant:
-                        node.spawn(self.guarded(node, client.queue.resume(queue)))
+                        node.spawn(self._resume(client.queue, queue))
                         break
+
+    async def _resume(self, queue: Queue, name: str) -> None:
+        with contextlib.suppress(PenstockError):
+            await queue.resume(name)
 
     async def _close(self) -> None:
         self.is_over = True

@@ -213,6 +213,8 @@ class LogJournal:
             try:
                 await self._store.put(key, data, Create())
             except PreconditionFailed:
+                # A slow writer that has yet to win must know how slow it is, to ask for time.
+                self._courtesy.measured(self.clock.elapsed() - started_at)
                 return await self._is_own(slot, commit_id)
             except PutUnknown:
                 was_unknown = True

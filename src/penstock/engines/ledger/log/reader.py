@@ -69,9 +69,14 @@ class LogReader:
         if remembered is not None:
             return remembered
         try:
-            return (await self.commit(commit)).events
+            events: Sequence[Event] = (await self.commit(commit)).events
         except ObjectNotFound:
-            raise Gap(position_of(commit, 0), await read_floor(self._store)) from None
+            events = ()
+        # Read afterwards: in a vacated slot there may be what a late writer left behind.
+        floor = await read_floor(self._store)
+        if commit < floor or not events:
+            raise Gap(position_of(commit, 0), floor)
+        return events
 
     async def history(self, job: Job | None, tenant: str, id: str, head: int) -> list[JobEvent]:
         """By the job's trail if it is known and whole, else by scanning what is left of the log."""

@@ -249,6 +249,7 @@ class SingleJournal:
             try:
                 written = await self._store.put(QUEUE, data, mode)
             except PreconditionFailed:
+                self._courtesy.measured(self._clock.elapsed() - started_at)
                 return await self._read_until_clear()
             except PutUnknown:
                 was_unknown = True
@@ -306,10 +307,10 @@ class SingleJournal:
 
     async def _all_events(self) -> list[Event]:
         """Archive, window, then live jobs: each event once, in order."""
-        by_position: dict[int, Event] = {}
-        for record in await self._archive.read():
-            by_position.update((event.position, event) for event in record.events)
-        by_position.update((event.position, event) for event in self._window)
+        by_position: dict[int, Event] = {event.position: event for event in self._window}
         for story in self._stories.values():
             by_position.update((event.position, event) for event in story)
+        # Last: a job that leaves meanwhile was among the live ones, one that left is in there.
+        for record in await self._archive.read():
+            by_position.update((event.position, event) for event in record.events)
         return [by_position[position] for position in sorted(by_position)]

@@ -1,0 +1,101 @@
+"""How the golden files were made: every kind of event, in both layouts, by a queue of one seed.
+
+    python -m tests.wire.golden_queue
+
+writes what is not there yet. What is there stays for ever: a new format level gets a new folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import penstock
+from penstock import NewJob, Queue, RetryPolicy
+from penstock.engines.ledger.log.floor import raise_floor
+from penstock.kernel.commands import NoteCheckpoint, Sweep
+from penstock.kernel.events import SYSTEM_TENANT
+from penstock.kernel.state import QueueState
+from penstock.stores.memory import MemoryStore
+from penstock.testing.clock import FakeClock
+from penstock.testing.conformance.backend.steps import claim_one
+from penstock.testing.factories import seeded_services
+from penstock.wire.commit import decode_commit
+from penstock.wire.level import FORMAT_LEVEL
+from penstock.wire.snapshot import checkpoint_of
+
+GOLDEN = Path(__file__).parent / "golden"
+AT_ONCE = RetryPolicy(initial_seconds=0, max_seconds=0)
+
+
+async def live_through_everything(queue: Queue, clock: FakeClock) -> None:
+    """All that can happen to a queue, once."""
+    await queue.configure(result_ttl_seconds=600)
+    await queue.enqueue(
+        "resize", {"id": 7, "größe": [1.5, None]}, id="image 7", queue="images", key="img-7",
+        unique_seconds=3600, priority=-5, max_attempts=3, retry=AT_ONCE, timeout_seconds=12.5,
+        meta={"customer": "Ärzte & Söhne"}, trace="00-0af7651916cd43dd8448eb211c80319c-01",
+    )  # fmt: skip
+    await queue.enqueue_many([NewJob("send", b"\x00\xff", id=f"mail {n}") for n in range(3)])
+    await queue.enqueue("send", {"packed": b"\x01"}, id="packed", codec="msgpack", delay_seconds=60)
+    job = await claim_one(queue, queues=["images"], worker="w1")
+    await queue.heartbeat(job)
+    await queue.heartbeat(job, progress=0.25)
+    await queue.release(job)
+    await queue.snooze(await claim_one(queue, queues=["images"]), clock.now())
+    await queue.nack(await claim_one(queue, queues=["images"]), "boom", kind="ValueError")
+    await claim_one(queue, queues=["images"])
+    await clock.advance(32)
+    await queue.nack(await claim_one(queue, queues=["images"]), "bang", retry=False)
+    await queue.archive("image 7")
+    await queue.unarchive("image 7")
+    await queue.replay("image 7")
+    await queue.ack(await claim_one(queue, queues=["images"], worker="w2"), {"ok": True})
+    await queue.ack(await claim_one(queue, types=["send"]), b"\x02")
+    await queue.cancel("mail 1")
+    await queue.pause("reports")
+    await queue.resume("reports")
+    await queue.pause("images")
+    await queue.move_consumer("spark", 3_000_000)
+    await queue.move_consumer("gone", 1_000_000)
+    await queue.drop_consumer("gone")
+    await queue._backend.execute(NoteCheckpoint(SYSTEM_TENANT, 5, 1234))
+    await queue._backend.execute(Sweep(SYSTEM_TENANT, clock.now() - 3600))
+
+
+async def objects() -> dict[str, bytes]:
+    """Everything that both layouts store, by its name in the folder."""
+    found = {}
+    for layout in ("log", "single"):
+        clock = FakeClock()
+        store, services = MemoryStore(now=clock.now), seeded_services(7, clock)
+        async with penstock.open(store=store, layout=layout, services=services) as queue:
+            await live_through_everything(queue, clock)
+        if layout == "log":
+            await raise_floor(store, 3, services)
+        async for entry in store.list(""):
+            found[f"{layout}/{entry.key}"] = (await store.get(entry.key)).data
+    log = {name: data for name, data in found.items() if name.startswith("log/log/")}
+    found["log/checkpoint/" + max(log).rpartition("/")[2]] = _checkpoint(log)
+    return found
+
+
+def _checkpoint(log: dict[str, bytes]) -> bytes:
+    state = QueueState()
+    for name, data in sorted(log.items()):
+        commit = decode_commit(name, data)
+        state.fold(commit.header.at, commit.events)
+    header = commit.header
+    return checkpoint_of(state, commit=header.commit, chain=commit.chain, at=header.at)
+
+
+async def write() -> None:
+    for name, data in (await objects()).items():
+        path = GOLDEN / f"level-{FORMAT_LEVEL}" / name
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+
+
+if __name__ == "__main__":
+    asyncio.run(write())
