@@ -14,7 +14,7 @@ CODE := $(wildcard src tests bench examples)
 PIP_INDEX = $(BIN)/python -m pip config list | sed -nE "s/^(:env:|global)\.index-url='(.*)'$$/\2/p" | head -n 1
 UV = index="$${UV_DEFAULT_INDEX:-$$($(PIP_INDEX))}"; \
 	$${index:+env UV_DEFAULT_INDEX="$$index"} $(BIN)/uv --no-config
-COMPILE = $(UV) pip compile --universal --python-version 3.11 --generate-hashes \
+COMPILE = $(UV) pip compile --universal --generate-hashes \
 	--no-emit-index-url --custom-compile-command "make lock" --quiet $(ARGS)
 
 .DEFAULT_GOAL := help
@@ -48,12 +48,13 @@ format: setup ## format, and fix what can be fixed
 	$(BIN)/ruff format $(CODE)
 
 lock: $(BIN)/uv ## resolve the dependencies again; ARGS=--upgrade for newer ones
-	@$(COMPILE) --group bootstrap --output-file requirements/bootstrap.txt
-	@$(COMPILE) pyproject.toml --all-extras --group dev --output-file requirements/dev.txt
+	@$(COMPILE) --python-version 3.11 --group bootstrap --output-file requirements/bootstrap.txt
+	@$(COMPILE) --python-version 3.11 pyproject.toml --all-extras --group dev --output-file requirements/dev.txt
+	@$(COMPILE) --python-version 3.12 requirements/rivals.in --output-file requirements/rivals.txt
 	cd $(AZURITE) && PATH="$$PATH:$(CURDIR)/$(BIN)" npm install --package-lock-only
 
 clean: ## remove everything that was made
-	rm -rf $(VENV) $(AZURITE)/node_modules build dist .hypothesis .import_linter_cache .mypy_cache \
+	rm -rf $(VENV) .venv-rivals bench/results $(AZURITE)/node_modules build dist .hypothesis .import_linter_cache .mypy_cache \
 		.pytest_cache .ruff_cache
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 

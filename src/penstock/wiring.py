@@ -83,9 +83,20 @@ def _backend(address: Address, store: ObjectStore | None, services: Services) ->
         return journal
 
     async def open_stored(listener: Listener) -> Journal:
-        raw = open_store(address) if store is None else _adapted(store)
-        patient = Retrying(raw, services.clock, luck=services.luck)
-        return await open_journal(patient, options.layout, services, listener)
+        if store is not None:
+            # The caller's own: to be closed by whoever made it.
+            return await open_journal(patient(_adapted(store)), options.layout, services, listener)
+        made = open_store(address)
+        try:
+            journal = await open_journal(patient(made), options.layout, services, listener)
+        except BaseException:
+            await made.close()
+            raise
+        journal.on_close = made.close
+        return journal
+
+    def patient(raw: ObjectStore) -> ObjectStore:
+        return Retrying(raw, services.clock, luck=services.luck)
 
     shared = _memory(address.place)
     in_memory = store is None and address.scheme == "memory"

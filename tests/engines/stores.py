@@ -64,9 +64,11 @@ class Recorded(Layer):
     def __init__(self, store: ObjectStore) -> None:
         super().__init__(store)
         self.requests: list[tuple[str, str]] = []
+        self.puts: list[tuple[str, bytes]] = []
 
     async def put(self, key: str, data: bytes, mode: PutMode) -> Written:
         self.requests.append(("put", key))
+        self.puts.append((key, data))
         return await self._store.put(key, data, mode)
 
     async def get(self, key: str) -> StoredObject:

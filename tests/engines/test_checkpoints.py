@@ -118,7 +118,7 @@ async def test_a_queue_goes_on_from_a_checkpoint_as_if_it_had_read_everything(
         assert (await again.enqueue("work", key="k3")).id == "3"
         assert [job.id for job in await again.claim(9)] == ["5", "4", "3", "2", "1"]
         assert (await again.stats()).queues[-1].paused
-        with pytest.raises(penstock.LeaseLost):  # type: ignore[attr-defined]
+        with pytest.raises(penstock.LeaseLost):
             await again.ack(jobs[0])
 
 

@@ -11,8 +11,10 @@ import penstock
 from penstock import NewJob, Queue
 from penstock.errors import LeaseLost, QueueClosed
 from penstock.kernel.job import State
+from penstock.ports.store import StoredObject
 from penstock.runtime.services import Services
 from penstock.stores.layers.counting import Counting
+from penstock.stores.layers.layer import Layer
 from penstock.stores.memory import MemoryStore
 from penstock.testing.clock import FakeClock, turns
 from penstock.testing.conformance.backend.steps import (
@@ -24,6 +26,7 @@ from penstock.testing.conformance.backend.steps import (
     meanwhile,
     names,
     story,
+    take,
 )
 from tests.engines.stores import Held, Unwatched
 
@@ -148,7 +151,7 @@ async def test_a_bad_command_fails_its_caller_alone(queue: Queue, held: Held) ->
     assert receipt.status == "queued"  # type: ignore[union-attr]
     assert isinstance(lease_lost, LeaseLost)
     assert ack is None
-    assert isinstance(wrong_state, penstock.errors.WrongState)  # type: ignore[attr-defined]
+    assert isinstance(wrong_state, penstock.errors.WrongState)
     assert nobody is None
 
 
@@ -233,3 +236,31 @@ async def test_a_claim_of_all_that_waits_is_one_commit(queue: Queue) -> None:
         pass
     assert len(first.result()) == len(second.result()) == 5
     assert (await queue.stats()).commit <= before + 2
+
+
+async def test_who_begins_to_follow_while_the_queue_closes_is_told_so(
+    clock: FakeClock, counting: Counting
+) -> None:
+    """The queue closes while a follower is on its way to the store, before it waits for news."""
+
+    class Slow(Layer):
+        async def get(self, key: str) -> StoredObject:
+            if key == "floor":
+                asked.set()
+                await answer.wait()
+            return await self._store.get(key)
+
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def follow() -> None:
+        with pytest.raises(QueueClosed):
+            await take(queue, 1)
+
+    async with penstock.open(store=counting, services=Services(clock=clock)) as queue:
+        journal = queue._backend._journal  # type: ignore[attr-defined]
+        journal._store = Slow(counting)
+        async with meanwhile(follow()) as following:
+            await asked.wait()
+            await queue.close()
+            answer.set()
+    assert following.done()

@@ -18,12 +18,15 @@ from penstock.engines.ledger.courtesy import (
 )
 from penstock.errors import ObjectNotFound
 from penstock.ports.store import Create, ObjectStore, PutMode, StoredObject, Written
+from penstock.runtime.services import Services
 from penstock.stores.layers.counting import Counting
 from penstock.stores.layers.layer import Layer
 from penstock.stores.memory import MemoryStore
 from penstock.testing.clock import FakeClock
+from tests.engines.stores import Recorded
 
 COMMITS_MAX = 400
+TRIPS_MAX = 60
 
 
 @pytest.fixture
@@ -124,22 +127,26 @@ async def test_a_knock_that_nobody_understands_is_ignored(
 
 
 class Distant(Layer):
-    """A store that is far away: every request takes a while, in real time."""
+    """A store that is some way off: every request takes so long, in real time."""
+
+    def __init__(self, store: ObjectStore, seconds: float) -> None:
+        super().__init__(store)
+        self._seconds = seconds
 
     async def get(self, key: str) -> StoredObject:
-        await asyncio.sleep(0.004)
+        await asyncio.sleep(self._seconds)
         return await self._store.get(key)
 
     async def put(self, key: str, data: bytes, mode: PutMode) -> Written:
-        await asyncio.sleep(0.004)
+        await asyncio.sleep(self._seconds)
         return await self._store.put(key, data, mode)
 
 
 async def test_a_slow_writer_gets_its_turn_among_quick_ones() -> None:
     store = MemoryStore()
     async with (
-        penstock.open(store=store) as quick,
-        penstock.open(store=Distant(store)) as slow,
+        penstock.open(store=Distant(store, 0.001)) as quick,
+        penstock.open(store=Distant(store, 0.01)) as slow,
         asyncio.timeout(60),
         asyncio.TaskGroup() as group,
     ):
@@ -150,3 +157,61 @@ async def test_a_slow_writer_gets_its_turn_among_quick_ones() -> None:
             commits += 1
     assert turn.result().status == "queued"
     assert commits < COMMITS_MAX, "it had to wait too long"
+
+
+async def test_a_writer_that_has_never_won_knocks_with_the_time_that_it_needs(
+    store: MemoryStore,
+) -> None:
+    """Else the others would not know how long to wait for it."""
+
+    class Always(Layer):
+        """Somebody else is quicker, every time, until the knock was heard."""
+
+        async def put(self, key: str, data: bytes, mode: PutMode) -> Written:
+            if key.startswith("log/") and "knock" not in [e.key async for e in self.list("knock")]:
+                clock.jump(0.3)
+                await quick.enqueue("work")
+            return await self._store.put(key, data, mode)
+
+    clock = FakeClock()
+    services = Services(clock=clock)
+    store = MemoryStore(now=clock.now)
+    knocks = Recorded(Always(store))
+    async with (
+        penstock.open(store=store, services=services) as quick,
+        penstock.open(store=knocks, services=services) as slow,
+    ):
+        assert (await slow.enqueue("work", id="slow")).status == "queued"
+        puts = [data for key, data in knocks.puts if key == "knock"]
+        assert msgspec.json.decode(puts[0], type=Knock).round_trip_seconds >= 0.3
+
+
+async def test_a_process_whose_round_trip_spans_forty_commits_still_catches_up() -> None:
+    """Five milliseconds for one writer, two hundred for another: it must not read for ever."""
+    store, trips = MemoryStore(), 0
+
+    class Remote(Layer):
+        """While a request is on its way to it, others commit forty times."""
+
+        trip: asyncio.Task[None] | None = None
+
+        async def get(self, key: str) -> StoredObject:
+            if key.startswith("log/"):
+                self.trip = self.trip or asyncio.create_task(self._travel())
+                await self.trip
+            return await self._store.get(key)
+
+        async def _travel(self) -> None:
+            nonlocal trips
+            trips += 1
+            if trips > TRIPS_MAX:
+                raise AssertionError("it never catches up")
+            for _ in range(40):
+                await quick.enqueue("work")
+            self.trip = None
+
+    async with penstock.open(store=store) as quick:
+        await quick.enqueue("work")
+        async with penstock.open(store=Remote(store)) as remote:
+            await remote.close()
+    assert trips < TRIPS_MAX

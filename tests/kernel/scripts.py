@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, TypeAlias
 
@@ -195,14 +195,15 @@ class Kernel:
             case "pause" | "resume", (tenant, queue):
                 return (Pause if name == "pause" else Resume)(tenant, queue)
             case _, (tenant, id):
-                kinds = {
+                kinds: dict[str, Callable[[str, list[str]], AnyCommand]] = {
                     "cancel": Cancel,
                     "replay": Replay,
                     "archive": Archive,
                     "unarchive": Unarchive,
                 }
                 return kinds[name](tenant, [id])
-        raise AssertionError(name)
+            case _:
+                raise AssertionError(name)
 
     def _housekeeping(self, number: int) -> AnyCommand:
         known = len(self.commits)
@@ -230,7 +231,8 @@ class Kernel:
             case "release", (_, seconds):
                 until = None if seconds is None else self.at + seconds
                 return Release(tenant, [Return(id, lease, until)])
-        raise AssertionError(name)
+            case _:
+                raise AssertionError(name)
 
 
 def restored(checkpoint: bytes) -> QueueState:

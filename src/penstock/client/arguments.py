@@ -10,6 +10,7 @@ from penstock.errors import InvalidInput, InvalidJob, PenstockError
 from penstock.kernel.job import Job, Lease, State
 
 ITEMS_PER_CALL_MAX: Final = 100_000
+ERROR_CHARACTERS_MAX: Final = 10_000
 
 Value = TypeVar("Value")
 
@@ -69,6 +70,6 @@ def check_count(call: str, count: int) -> None:
 
 def describe(error: object) -> str:
     """What to record of an error: its words, or at least what kind of thing it is."""
-    words = str(error) or type(error).__name__ if error else ""
+    words = (str(error) or type(error).__name__ if error else "")[:ERROR_CHARACTERS_MAX]
     # Names of files may hold bytes that no text can; the failure has to be recorded all the same.
     return words if words.isascii() else words.encode("utf-8", "backslashreplace").decode()

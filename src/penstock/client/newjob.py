@@ -23,6 +23,7 @@ from penstock.kernel.retry import DEFAULT_RETRY, RetryPolicy
 
 NAME_CHARACTERS_MAX: Final = 200
 PRIORITY_MAX: Final = 2**31
+META_BYTES_MAX: Final = 16 * 1024
 
 _FORBIDDEN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f/\\]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -126,7 +127,12 @@ def plain_meta(value: object) -> dict[str, Any]:
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
         raise InvalidJob("meta", value, "it must be a dict with strings as keys")
     try:
-        return msgspec.json.decode(msgspec.json.encode(value), type=dict[str, Any])
+        data = msgspec.json.encode(value)
+        if len(data) > META_BYTES_MAX:
+            raise InvalidJob("meta", value, f"at most {META_BYTES_MAX:,} bytes; use the payload")
+        return msgspec.json.decode(data, type=dict[str, Any])
+    except InvalidJob:
+        raise
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidJob("meta", value, f"JSON can't carry it: {error}") from None
 

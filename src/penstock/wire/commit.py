@@ -1,8 +1,8 @@
 """A commit as bytes: one header line, then one event a line, all JSON.
 
 The header has the digest of the body and one of itself, so a truncated or altered object is seen,
-and the digest of the header before it, so the commits form a chain: whoever has one header can tell whether
-a later log really continues it.
+and the digest of the header before it, so the commits form a chain: whoever has one header can tell
+whether a later log really continues it.
 """
 
 from __future__ import annotations

@@ -85,9 +85,13 @@ class Courtesy:
         self.saw_another()
         self._losses += 1
         if self._losses % LOSSES_BEFORE_KNOCK == 0:
-            self._has_knocked = True
-            knock = Knock(self._writer, self._round_trip_seconds)
-            await self._quietly(self._store.put(self._key, msgspec.json.encode(knock), Overwrite()))
+            await self.knock()
+
+    async def knock(self) -> None:
+        """Asks the others to wait for one that is as slow as this."""
+        self._has_knocked = True
+        knock = Knock(self._writer, self._round_trip_seconds)
+        await self._quietly(self._store.put(self._key, msgspec.json.encode(knock), Overwrite()))
 
     async def _look(self) -> None:
         try:

@@ -142,7 +142,8 @@ class LedgerEngine:
                         if event.position > since and tenant in (None, event.tenant):
                             yield event
                     commit += 1
-                await news
+                if not self._listeners.is_closed:
+                    await news
                 if self._listeners.is_closed:
                     raise QueueClosed
 
@@ -173,6 +174,8 @@ class LedgerEngine:
         until = self._services.clock.elapsed() + timeout_seconds
         with self._listeners.listening():
             while (rest := until - self._services.clock.elapsed()) > 0:
+                if self._listeners.is_closed:
+                    raise QueueClosed
                 state, now = self._journal.state, self._journal.commit_time()
                 if views.may_be_ready(state, tenant, queues, types, now):
                     return

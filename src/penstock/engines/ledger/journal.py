@@ -35,7 +35,14 @@ Listener = Callable[[Sequence[Event] | None], None]
 events between are not at hand and whoever waits should look at the state."""
 
 
+async def nothing_to_close() -> None:
+    """Of a journal whose store belongs to somebody else."""
+
+
 class Journal(Protocol):
+    on_close: Callable[[], Awaitable[None]]
+    """Called at the end of `close`: lets go of the store, where it was made for this journal."""
+
     @property
     def state(self) -> QueueState: ...
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Final
 
 from penstock.engines.ledger.histories import history_of
-from penstock.engines.ledger.journal import Execute, Head, Listener
+from penstock.engines.ledger.journal import Execute, Head, Listener, nothing_to_close
 from penstock.errors import Gap, ObjectNotFound
 from penstock.kernel.commands import AnyCommand
 from penstock.kernel.events import Event, JobEvent, position_of
@@ -63,6 +63,7 @@ class SharedMemory:
 
 class MemoryJournal:
     def __init__(self, shared: SharedMemory, services: Services, listener: Listener) -> None:
+        self.on_close: Callable[[], Awaitable[None]] = nothing_to_close
         self._listener = listener
         self._shared = shared
         self._services = services

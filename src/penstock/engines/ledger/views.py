@@ -10,7 +10,7 @@ from penstock.errors import Gap
 from penstock.kernel.events import Completed, Enqueued, Event, commit_of
 from penstock.kernel.job import ABSENT, Job, State
 from penstock.kernel.state import QueueState
-from penstock.kernel.tenancy import Tenancy
+from penstock.kernel.tenancy import QueueCounts, Tenancy
 from penstock.ports.backend import Filter, QueueStats, Stats
 
 
@@ -28,7 +28,9 @@ def stats(state: QueueState, tenant: str, commit: int, at: float) -> Stats:
     if tenancy is None:
         return Stats({}, [], 0, commit, at)
     scheduled = _scheduled_by_queue(state, tenancy)
-    names = sorted({*tenancy.counts, *tenancy.paused})
+    # A queue is one that ever had a job or is paused; what was rolled back leaves an empty count.
+    known = {name for name, counts in tenancy.counts.items() if any(counts.now.values())}
+    names = sorted(known | tenancy.paused)
     queues = [_queue_stats(tenancy, name, scheduled.get(name, 0)) for name in names]
     totals = {
         state: sum(tenancy.counts[name].now[state] for name in tenancy.counts) for state in State
@@ -99,7 +101,7 @@ def _scheduled_by_queue(state: QueueState, tenancy: Tenancy) -> dict[str, int]:
 
 
 def _queue_stats(tenancy: Tenancy, queue: str, scheduled: int) -> QueueStats:
-    counts = tenancy.queue_counts(queue)
+    counts = tenancy.counts.get(queue) or QueueCounts()
     waiting = (
         entry[1] for lane in tenancy.lanes.get(queue, {}).values() for entry in lane.unordered()
     )

@@ -1,7 +1,8 @@
 """The invariants: what must hold of every queue at all times, as named predicates.
 
-Each takes plain values (the committed log, the calls of clients, states) and returns its violations;
-none does I/O. The same functions serve the simulation, `penstock doctor` and the pipeline.
+Each takes plain values (the committed log, the calls of clients, states) and returns its
+violations; none does I/O. The same functions serve the simulation, `penstock doctor` and the
+pipeline.
 
      1  told_is_durable                every acknowledged enqueue is in the log
      2  jobs_were_asked_for            no job from nowhere

@@ -22,7 +22,6 @@ from penstock.kernel.invariants.record import (
 from penstock.kernel.job import State
 from penstock.kernel.transitions import TABLE
 
-
 Lapse: TypeAlias = Callable[[JobEvent, float], bool]
 """Whether a job with that last event may have left the live state by a time."""
 
@@ -140,9 +139,9 @@ def operations_happen_once(
         if lives and all(call.is_certain for call in asked):
             found.append(_of(3, asked[0], f"{asked[0].answer}, and yet it was enqueued"))
         first = asked[0]
-        if len(asked) == 1 and first.succeeded and first.answer != "queued":
-            if first.answer_id == id:
-                found.append(_of(3, first, "the only enqueue was told that it was another's"))
+        is_denied = first.answer != "queued" and first.answer_id == id
+        if len(asked) == 1 and first.succeeded and is_denied:
+            found.append(_of(3, first, "the only enqueue was told that it was another's"))
     found += _claims_happen_once(stories, claims)
     return found
 
@@ -242,9 +241,7 @@ def cancel_wins(stories: Stories, calls: Iterable[Call]) -> list[Violation]:
     return found
 
 
-def reads_are_fresh(
-    stories: Stories, calls: Iterable[Call], has_lapsed: Lapse
-) -> list[Violation]:
+def reads_are_fresh(stories: Stories, calls: Iterable[Call], has_lapsed: Lapse) -> list[Violation]:
     """16. Read your writes: the same client sees what it was told, and everybody what was durable
     when they asked. A result is visible if and only if its success committed, and belongs to the
     winning token.
@@ -311,17 +308,16 @@ def followers_see_everything(
         for event in commit.events
         if event.position > since and tenant in (None, event.tenant)
     )
-    for index, expected in enumerate(events):
-        if index >= len(seen):
+    count = 0
+    for expected in events:
+        if count == len(seen):
             return [Violation(16, f"a follower never saw {expected.event} {expected.position}")]
-        if seen[index] != expected:
-            message = f"a follower saw {seen[index].position} in place of {expected.position}"
+        if seen[count] != expected:
+            message = f"a follower saw {seen[count].position} in place of {expected.position}"
             return [Violation(16, message, commit_of(expected.position), tenant)]
-        last = index + 1
-    else:
-        last = 0 if not seen else len(seen)
-    if len(seen) > last:
-        return [Violation(16, f"a follower saw {seen[last].position}, which is not in the log")]
+        count += 1
+    if count < len(seen):
+        return [Violation(16, f"a follower saw {seen[count].position}, which is not in the log")]
     return []
 
 

@@ -132,8 +132,7 @@ def attempts_are_counted(log: Iterable[Committed]) -> list[Violation]:
         job = jobs.get((event.tenant, event.id))
         if job is None:
             continue  # a job from nowhere is the second invariant's business
-        for message in _miscounted(job, event):
-            found.append(about(9, commit, event, message))
+        found += [about(9, commit, event, message) for message in _miscounted(job, event)]
     return found
 
 

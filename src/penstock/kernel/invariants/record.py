@@ -101,16 +101,18 @@ class Call(Struct):
 
 
 # Sets of classes, since looking one up is much faster than `isinstance` with a union.
-JOB_EVENTS: Final = frozenset(
+JOB_EVENTS: Final[frozenset[type]] = frozenset(
     {
         Archived, Cancelled, Claimed, Completed, Enqueued, Expired, Extended, Failed, Progressed,
         Released, Replayed, Retried, Snoozed, Unarchived,
     }
 )  # fmt: skip
-ENDS: Final = frozenset({Completed, Failed, Cancelled})
-ATTEMPT_ENDS: Final = frozenset({Retried, Expired, Released, Snoozed, Completed, Failed, Cancelled})
-FAILURES: Final = frozenset({Retried, Expired, Failed})
-RETURNS: Final = frozenset({Retried, Expired, Released, Snoozed})
+ENDS: Final[frozenset[type]] = frozenset({Completed, Failed, Cancelled})
+ATTEMPT_ENDS: Final[frozenset[type]] = frozenset(
+    {Retried, Expired, Released, Snoozed, Completed, Failed, Cancelled}
+)
+FAILURES: Final[frozenset[type]] = frozenset({Retried, Expired, Failed})
+RETURNS: Final[frozenset[type]] = frozenset({Retried, Expired, Released, Snoozed})
 
 
 def job_events(log: Iterable[Committed]) -> Iterator[tuple[Committed, JobEvent]]:

@@ -131,7 +131,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """As if every machine had been asleep for so long."""
         self._now += seconds
 
-    def call_soon(
+    def call_soon(  # type: ignore[override]  # what asyncio says with type variables
         self,
         callback: Callable[..., object],
         *args: Any,
@@ -141,7 +141,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._add(handle)
         return handle
 
-    def call_soon_threadsafe(
+    def call_soon_threadsafe(  # type: ignore[override]
         self,
         callback: Callable[..., object],
         *args: Any,
@@ -149,7 +149,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     ) -> Any:
         return self.call_soon(callback, *args, context=context)
 
-    def call_later(
+    def call_later(  # type: ignore[override]
         self,
         delay: float,
         callback: Callable[..., object],
@@ -158,7 +158,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     ) -> Any:
         return self.call_at(self._now + delay, callback, *args, context=context)
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self,
         when: float,
         callback: Callable[..., object],
@@ -257,7 +257,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                     _close(cast("Coroutine[Any, Any, Any]", task.get_coro()))
             for generator in self._generators:
                 with contextlib.suppress(StopIteration, StopAsyncIteration, RuntimeError):
-                    generator.aclose().__await__().send(None)  # type: ignore[attr-defined]
+                    generator.aclose().__await__().send(None)
         self._tasks.clear()
         self._generators.clear()
         self._timers.clear()
@@ -278,7 +278,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def create_future(self) -> Any:
         return asyncio.Future(loop=self)
 
-    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> Any:
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., T], *args: Any
+    ) -> Any:
         """At once and inline: a thread would bring a scheduler that no seed drives."""
         future = self.create_future()
         try:

@@ -123,10 +123,10 @@ class NetworkStore(FaultyStore):
                 await self._trapped()
                 return written
             await self._trapped()
-        if self.bad_checkpoints and key.startswith(CHECKPOINTS):
-            if self._rng.random() < self.bad_checkpoints:
-                self._shared.spoiled.add(commit_in(key))
-                data = _spoiled(data, self._rng)
+        is_checkpoint = self.bad_checkpoints > 0 and key.startswith(CHECKPOINTS)
+        if is_checkpoint and self._rng.random() < self.bad_checkpoints:
+            self._shared.spoiled.add(commit_in(key))
+            data = _spoiled(data, self._rng)
         return await super().put(key, data, mode)
 
     async def _trapped(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.client.newjob import NewJob
@@ -168,7 +169,8 @@ async def _labour(node: Node, client: RecordingClient, job: Job) -> None:
     for step in range(3):
         await node.clock.sleep(node.plan.lease_seconds / 4)
         progress = None if node.luck.random() < 0.5 else step / 3
-        await _settle(node, lambda: client.heartbeat(job, node.plan.lease_seconds, progress))
+        beat = partial(client.heartbeat, job, node.plan.lease_seconds, progress)
+        await _settle(node, beat)
 
 
 async def _ack(node: Node, client: RecordingClient, job: Job) -> None:

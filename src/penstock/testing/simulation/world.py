@@ -15,7 +15,7 @@ from typing import Any
 from penstock.client.newjob import NewJob
 from penstock.client.queue import Queue
 from penstock.engines.ledger.memory import SharedMemory
-from penstock.engines.ledger.single import document as single_document
+from penstock.engines.ledger.single import document
 from penstock.engines.ledger.single import journal as single_journal
 from penstock.errors import PenstockError
 from penstock.kernel.events import position_of
@@ -31,7 +31,7 @@ from penstock.testing.simulation.stores import NetworkStore, RememberedStore
 
 LIVENESS_SECONDS = 1_200.0
 """After healing every job must have ended within this."""
-SETTLING_SECONDS = 25.0
+SETTLING_SECONDS = 12.0
 """Longer than the last housekeeping takes, and followers to hear of it."""
 FOLLOWING_SECONDS = 300.0
 """Followers that have to read an archive from its beginning take their time."""
@@ -43,7 +43,9 @@ class World:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.luck = random.Random(f"world {plan.seed}")
-        self.loop = SimulatedLoop(random.Random(f"loop {plan.seed}"))
+        self.loop = SimulatedLoop(  # type: ignore[abstract]  # the rest is about I/O
+            random.Random(f"loop {plan.seed}")
+        )
         self.clock = SimulatedClock(self.loop)
         self.memory = SharedMemory("simulated")
         self.store = RememberedStore(lambda: EPOCH_SECONDS + self.loop.time())
@@ -227,8 +229,7 @@ class World:
     def _followers_are_done(self) -> bool:
         newest = {following.name: following for following in self.history.followings}
         return all(
-            following.reached >= self.log.last_of(following.tenant)
-            for following in newest.values()
+            following.reached >= self.log.last_of(following.tenant) for following in newest.values()
         )
 
     async def _resume_queues(self) -> None:
@@ -284,9 +285,9 @@ class World:
 @contextmanager
 def _shaken_window(events: int) -> Iterator[None]:
     """Has `queue.json` forget sooner than it does."""
-    before = single_journal.WINDOW_EVENTS_MAX, single_document.COMMIT_IDS_MAX
-    setattr(single_journal, "WINDOW_EVENTS_MAX", events)
+    before = document.WINDOW_EVENTS_MAX
+    single_journal.WINDOW_EVENTS_MAX = events  # type: ignore[attr-defined]  # a shaking point
     try:
         yield
     finally:
-        setattr(single_journal, "WINDOW_EVENTS_MAX", before[0])
+        single_journal.WINDOW_EVENTS_MAX = before  # type: ignore[attr-defined]

@@ -5,7 +5,9 @@ at slot `head + 1` with create-only. What can happen, and what is done about it:
 
 done      It stands, if the slot can't have been vacated meanwhile: less than half the least
           retention has passed since the tail was last confirmed, or the floor, read after the put,
-          is not above the slot. Else it did not happen: reload, and the batch is decided again.
+          is not above the slot. Else the slot had been vacated before the put, which did not
+          happen: reload, and the batch is decided again. But if the put itself took that long, it
+          may have been applied, and vacuumed since: unknown for good.
 refused   The slot is occupied, perhaps by ourselves (an answer was lost and something retried), so
           it is read. Our commit id: done. Another's: roll back, take it in with all that follow,
           and the batch is decided again.
@@ -22,16 +24,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from penstock.engines.ledger.calibration import CommitClock
 from penstock.engines.ledger.courtesy import Courtesy
-from penstock.engines.ledger.journal import Execute, Head, Listener
+from penstock.engines.ledger.journal import Execute, Head, Listener, nothing_to_close
 from penstock.engines.ledger.log.checkpoints import Checkpointer
 from penstock.engines.ledger.log.floor import read_floor
 from penstock.engines.ledger.log.reader import (
-    PARALLEL_READS,
     READS_OF_A_BAD_OBJECT,
     LogReader,
 )
@@ -64,6 +65,12 @@ logger = logging.getLogger(__name__)
 
 DIRECT_WRITERS_MAX: Final = 8
 """How many processes can share a log well without a broker."""
+READ_AHEAD_MAX: Final = 256
+READ_AHEAD_BYTES_MAX: Final = 32 * 1024 * 1024
+"""How much is read at once, at most, while behind: a process far away must gain on one nearby."""
+_DOUBT_SECONDS: Final = RETENTION_SECONDS_MIN / 2
+"""What was there so long ago may be vacuumed by now; going by the shortest retention there is,
+since somebody may have shortened it meanwhile."""
 _RETRY_SECONDS: Final = 0.05
 _RETRY_SECONDS_MAX: Final = 2.0
 
@@ -72,6 +79,7 @@ class LogJournal:
     def __init__(self, store: ObjectStore, services: Services, listener: Listener) -> None:
         self.state = QueueState()
         self.head = Head(0, 0.0, "")
+        self.on_close: Callable[[], Awaitable[None]] = nothing_to_close
         self._listener = listener
         self.clock = CommitClock(store, services)
         self.tail = Tail()
@@ -116,6 +124,7 @@ class LogJournal:
     async def close(self) -> None:
         await self.checkpointer.stop()
         await self._watcher.stop()
+        await self.on_close()
 
     def commit_time(self) -> float:
         return self.clock.commit_time(self.head.at)
@@ -124,10 +133,10 @@ class LogJournal:
         return contextlib.nullcontext()
 
     async def catch_up(self) -> bool:
-        started_at, before = self.clock.elapsed(), self.head.commit
-        count = 1
+        started_at, started_now = self.clock.elapsed(), self.clock.now()
+        before, count = self.head.commit, 1
         while True:
-            slot = self.head.commit + 1
+            slot, asked_at = self.head.commit + 1, self.clock.elapsed()
             commits = await self._reader.ahead(slot, count)
             # Before they are believed: a vacated slot may hold what a writer left there who did
             # not know, and nobody may ever see that.
@@ -138,7 +147,12 @@ class LogJournal:
                 self._take_in(commit)
             if len(commits) < count:
                 break
-            count = min(count * 2, PARALLEL_READS)
+            if self.head.at > started_now:
+                # They commit faster than we read: without a word we might never get there.
+                self._courtesy.measured(self.clock.elapsed() - asked_at)
+                await self._courtesy.knock()
+            if sum(commit.size_bytes for commit in commits) < READ_AHEAD_BYTES_MAX:
+                count = min(count * 2, READ_AHEAD_MAX)
         self._confirmed_at = started_at
         return self.head.commit != before
 
@@ -150,7 +164,12 @@ class LogJournal:
             data, chain, commit_id = self._encode(events, at)
             await self._courtesy.before_put()
             slot, started_at = self.head.commit + 1, self.clock.elapsed()
-            is_ours = await self._occupy(slot, data, commit_id) and await self._stands(slot)
+            is_ours = await self._occupy(slot, data, commit_id)
+            is_vacated = not await self._stands(slot)
+            if is_vacated and self.clock.elapsed() - started_at >= _DOUBT_SECONDS:
+                # Applied, slept over and vacuumed, or vacuumed and then applied: nobody can tell.
+                raise OutcomeUnknown("commit")
+            is_ours = is_ours and not is_vacated
         except BaseException:
             self.state.rollback()
             raise
@@ -265,8 +284,7 @@ class LogJournal:
         return self._is_recent() or await read_floor(self._store) <= slot
 
     def _is_recent(self) -> bool:
-        # Of the shortest retention there is: somebody may have shortened it since.
-        return self.clock.elapsed() - self._confirmed_at < RETENTION_SECONDS_MIN / 2
+        return self.clock.elapsed() - self._confirmed_at < _DOUBT_SECONDS
 
     def _take_in(self, commit: Commit) -> None:
         """Applies somebody's commit, if it continues the log."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -25,7 +25,7 @@ from msgspec import Struct
 from penstock.engines.ledger.calibration import CommitClock
 from penstock.engines.ledger.courtesy import Courtesy
 from penstock.engines.ledger.histories import history_of
-from penstock.engines.ledger.journal import Execute, Head, Listener
+from penstock.engines.ledger.journal import Execute, Head, Listener, nothing_to_close
 from penstock.engines.ledger.names import KNOCK, QUEUE
 from penstock.engines.ledger.side import SideObjects
 from penstock.engines.ledger.single.archive import Archive
@@ -78,6 +78,7 @@ class SingleJournal:
     def __init__(self, store: ObjectStore, services: Services, listener: Listener) -> None:
         self.state = QueueState()
         self.head = Head(0, 0.0, "")
+        self.on_close: Callable[[], Awaitable[None]] = nothing_to_close
         self._listener = listener
         self._store = store
         self._writer = services.new_secret()
@@ -121,6 +122,7 @@ class SingleJournal:
 
     async def close(self) -> None:
         await self._watcher.stop()
+        await self.on_close()
 
     def commit_time(self) -> float:
         return self._clock.commit_time(self.head.at)

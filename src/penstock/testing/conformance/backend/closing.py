@@ -79,6 +79,16 @@ class Closing:
             await queue.close()
         assert following.done()
 
+    async def test_a_claim_that_waits_is_told_that_the_queue_was_closed(self, queue: Queue) -> None:
+        async def claim() -> None:
+            with pytest.raises(QueueClosed):
+                await queue.claim(wait_seconds=600)
+
+        async with meanwhile(claim()) as claiming:
+            await queue.stats()
+            await queue.close()
+        assert claiming.done()
+
     async def test_who_waits_for_a_call_is_told_that_the_queue_was_closed(
         self, queue: Queue
     ) -> None:

@@ -64,6 +64,14 @@ class Pausing:
         stats = {one.queue: one.paused for one in (await queue.stats()).queues}
         assert stats == {"images": True, "mail": False}
 
+    async def test_a_queue_that_never_had_a_job_is_forgotten_when_it_is_resumed(
+        self, queue: Queue, handles: Handles
+    ) -> None:
+        await queue.pause("images")
+        assert [one.queue for one in (await queue.stats()).queues] == ["images"]
+        await queue.resume("images")
+        assert (await queue.stats()).queues == []
+
     async def test_a_pause_holds_for_every_handle(self, queue: Queue, handles: Handles) -> None:
         other = await handles.open()
         await queue.enqueue("work")

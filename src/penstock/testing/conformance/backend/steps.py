@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final, TypeVar
 
 from penstock.client.queue import Queue
-from penstock.kernel.events import Event
+from penstock.kernel.events import Event, Paused
 from penstock.kernel.job import Job
 from penstock.kernel.retry import RetryPolicy
 from penstock.testing.clock import turns
@@ -80,7 +80,7 @@ async def all_events(queue: Queue) -> list[Event]:
     events: list[Event] = []
     async with asyncio.timeout(HANG_SECONDS), aclosing(_stream(queue, "beginning")) as stream:
         async for event in stream:
-            if event.event == "paused" and event.queue == "the end":
+            if isinstance(event, Paused) and event.queue == "the end":
                 break
             events.append(event)
     return events

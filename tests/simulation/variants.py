@@ -1,0 +1,187 @@
+"""The engine with one of the ten rules broken, each in the way that comes to mind first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from penstock.engines.ledger import calibration
+from penstock.engines.ledger.engine import LedgerEngine
+from penstock.engines.ledger.log import startup
+from penstock.engines.ledger.log.floor import read_floor
+from penstock.engines.ledger.log.journal import LogJournal
+from penstock.engines.ledger.log.vacuum import Vacuum, _needed_data
+from penstock.engines.ledger.names import DATA, log_key
+from penstock.engines.ledger.requests import Query, Request
+from penstock.engines.ledger.single.document import Document
+from penstock.errors import Corrupt, LeaseLost, PreconditionFailed, PutUnknown, StoreError
+from penstock.kernel import decide
+from penstock.kernel.job import Job, Lease, State
+from penstock.kernel.state import QueueState
+from penstock.ports.store import Create
+from penstock.wire import snapshot
+from penstock.wire.level import UNREADABLE
+from penstock.wire.snapshot import CheckpointHead
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def refused_is_lost(patch: pytest.MonkeyPatch) -> None:
+    """Rule 1: "already exists" is taken for "somebody else was first"."""
+
+    async def is_own(self: LogJournal, slot: int, commit_id: str) -> bool:
+        return False
+
+    patch.setattr(LogJournal, "_is_own", is_own)
+
+
+def own_commits_are_strangers(patch: pytest.MonkeyPatch) -> None:
+    """Rule 2: nobody looks for the own commit id in what was read."""
+    patch.setattr(Document, "contains", lambda self, commit, commit_id: False)
+
+
+def unknown_is_decided_again(patch: pytest.MonkeyPatch) -> None:
+    """Rule 3: after an unknown outcome the batch is decided anew, as if it had been lost."""
+
+    async def occupy(self: LogJournal, slot: int, data: bytes, commit_id: str) -> bool:
+        try:
+            await self._store.put(log_key(slot), data, Create())
+            return True
+        except PreconditionFailed:
+            return await self._is_own(slot, commit_id)
+        except PutUnknown:
+            return False
+
+    patch.setattr(LogJournal, "_occupy", occupy)
+
+
+def nothing_there_is_the_tail(patch: pytest.MonkeyPatch) -> None:
+    """Rule 4: a 404 is believed without a look at the floor."""
+
+    async def counts(self: LogJournal, slot: int) -> bool:
+        return True
+
+    async def stands(self: LogJournal, slot: int) -> bool:
+        while True:
+            try:
+                return await read_floor(self._store) <= slot
+            except (StoreError, Corrupt):
+                await self._services.clock.sleep(0.1)
+
+    patch.setattr(LogJournal, "_counts", counts)
+    patch.setattr(LogJournal, "_stands", stands)
+
+
+def applied_is_done(patch: pytest.MonkeyPatch) -> None:
+    """Rule 5: a put that was applied counts, also where the slot had been vacated."""
+
+    async def stands(self: LogJournal, slot: int) -> bool:
+        return True
+
+    patch.setattr(LogJournal, "_stands", stands)
+
+
+def answers_come_from_the_past(patch: pytest.MonkeyPatch) -> None:
+    """Rule 6: a command that decides no event is answered at once."""
+    confirmed = LedgerEngine._serve
+
+    async def serve(self: LedgerEngine, requests: list[Request]) -> None:
+        events, answers = self._decide(requests, self._journal.commit_time())
+        if events:
+            self._journal.state.rollback()
+        if events or any(isinstance(request.work, Query) for request in requests):
+            await confirmed(self, requests)
+            return
+        for request, answer in zip(requests, answers, strict=True):
+            self._answer(request, answer)
+
+    patch.setattr(LedgerEngine, "_serve", serve)
+
+
+def time_goes_back(patch: pytest.MonkeyPatch) -> None:
+    """Rule 7: every process dates its commits by its own clock."""
+
+    def commit_time(self: calibration.CommitClock, previous: float) -> float:
+        return round(self._clock.now(), 6)
+
+    patch.setattr(calibration.CommitClock, "commit_time", commit_time)
+
+
+def any_clock_will_do(patch: pytest.MonkeyPatch) -> None:
+    """Rule 7: nobody compares clocks with the store's."""
+    patch.setattr(calibration.CommitClock, "require_close", lambda self, limit_seconds: None)
+    patch.setattr(calibration.CommitClock, "compare", lambda self, *comparison: None)
+
+
+def checkpoints_are_believed(patch: pytest.MonkeyPatch) -> None:
+    """Rule 8: a checkpoint is loaded without asking whether it is what was written."""
+
+    def decode(key: str, data: bytes) -> tuple[CheckpointHead, list[Job]]:
+        line, _, body = data.partition(b"\n")
+        try:
+            return snapshot._head_decoder.decode(line), snapshot._job_decoder.decode_lines(body)
+        except UNREADABLE as error:
+            raise Corrupt(key, str(error)) from error
+
+    patch.setattr(startup, "decode_checkpoint", decode)
+
+
+def vacuum_proves_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Rule 8: the log is deleted below a checkpoint that nobody has folded again."""
+
+    async def prove(self: Vacuum, older: int, newest: int) -> None:
+        return
+
+    patch.setattr(Vacuum, "prove", prove)
+
+
+def any_lease_will_do(patch: pytest.MonkeyPatch) -> None:
+    """Rule 9: whoever once held a lease on the id may end what runs now."""
+
+    def held(state: QueueState, tenant: str, id: str, lease: Lease, at: float) -> Job:
+        job = state.find(tenant, id, at)
+        if job is None or job.state is not State.RUNNING:
+            raise LeaseLost(id)
+        return job
+
+    patch.setattr(decide, "held", held)
+
+
+def sweeps_forbid_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Rule 10: orphans are deleted by their age alone, while somebody is about to publish one."""
+
+    async def sweep(self: Vacuum, current: Any, execute: Any, horizon: float) -> int:
+        old = [one.key async for one in self._store.list(DATA) if one.modified_at < horizon]
+        gone = [key for key in old if key not in _needed_data(current())]
+        for key in gone:
+            await self._store.delete(key)
+        return len(gone)
+
+    patch.setattr(Vacuum, "_sweep_data", sweep)
+
+
+class Variant(NamedTuple):
+    patch: Patch
+    layout: str | None
+    """The one that it matters in, if only in one."""
+    seed: int
+    """One that caught it; should that have changed, the first ones are gone through."""
+    seeds_max: int = 150
+
+
+VARIANTS: dict[str, Variant] = {
+    "1 refused is lost": Variant(refused_is_lost, "log", 0),
+    "2 own commits are strangers": Variant(own_commits_are_strangers, "single", 0),
+    "3 unknown is decided again": Variant(unknown_is_decided_again, "log", 9),
+    "4 nothing there is the tail": Variant(nothing_there_is_the_tail, "log", 14),
+    "5 applied is done": Variant(applied_is_done, "log", 10),
+    "6 answers come from the past": Variant(answers_come_from_the_past, None, 5),
+    "7 time goes back": Variant(time_goes_back, "log", 0),
+    "7 any clock will do": Variant(any_clock_will_do, None, 24),
+    "8 checkpoints are believed": Variant(checkpoints_are_believed, "log", 24),
+    "8 vacuum proves nothing": Variant(vacuum_proves_nothing, "log", 64),
+    "9 any lease will do": Variant(any_lease_will_do, None, 33),
+    "10 sweeps forbid nothing": Variant(sweeps_forbid_nothing, "log", 28),
+}
