@@ -8,6 +8,7 @@ import os
 import resource
 import stat
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -216,12 +217,20 @@ def small_disk(folder: Path) -> Iterator[Path]:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other users can reach, unlike pytest's own, whose rights all tests share."""
+    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 @pytest.mark.parametrize("mode", MODES, ids=repr)
-async def test_a_folder_that_may_not_be_written_is_denied(tmp_path: Path, mode: PutMode) -> None:
-    store = LocalStore(tmp_path / "queue")
+async def test_a_folder_that_may_not_be_written_is_denied(open_folder: Path, mode: PutMode) -> None:
+    store = LocalStore(open_folder / "queue")
     await store.put("log/old", b"before", Create())
     await store.put("floor", b"0", Overwrite())
-    with read_only(tmp_path / "queue"):
+    with read_only(open_folder / "queue"):
         with pytest.raises(StoreDenied):
             await store.put(key_for(mode), b"after", mode)
         assert (await store.get("log/old")).data == b"before"
@@ -234,10 +243,6 @@ def read_only(root: Path) -> Iterator[None]:
     user = os.geteuid()
     for path in modes:
         path.chmod(0o555)
-    for above in root.parents:
-        if user == 0 and not above.stat().st_mode & stat.S_IXOTH:
-            modes[above] = stat.S_IMODE(above.stat().st_mode)
-            above.chmod(modes[above] | 0o055)
     try:
         if user == 0:
             os.seteuid(NOBODY)
