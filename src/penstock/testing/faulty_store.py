@@ -75,6 +75,15 @@ class FaultyStore(Layer):
         self._injected: deque[Injection] = deque(maxlen=INJECTIONS_KEPT_MAX)
 
     @property
+    def faults(self) -> Faults:
+        return self._faults
+
+    @faults.setter
+    def faults(self, faults: Faults) -> None:
+        self._faults = faults
+        self._chances = {operation: faults.chances(operation) for operation in CHANCES}
+
+    @property
     def injected(self) -> tuple[Injection, ...]:
         """What went wrong so far, in order."""
         return tuple(self._injected)
@@ -168,7 +177,7 @@ class FaultyStore(Layer):
         number = self._rng.random()
         fault = self._scripted(operation, key) or self._spell()
         if fault is None:
-            for possible, chance in self.faults.chances(operation):
+            for possible, chance in self._chances[operation]:
                 if number < chance:
                     fault = possible
                     self._begin_spell(fault)

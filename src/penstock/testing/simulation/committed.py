@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 class CommittedLog:
     """What is common: which jobs are live and which queues paused, as of the newest commit."""
 
+    keeps_all_events = True
+    """Also those that are not about a job, for as long as the log is kept."""
+
     def __init__(self) -> None:
         self._commits: list[Committed] = []
         self._live: set[tuple[str, str]] = set()
@@ -42,7 +45,7 @@ class CommittedLog:
         return not self._live
 
     def last_of(self, tenant: str) -> int:
-        """The position of the newest event about a job of the tenant."""
+        """The position of the newest event that the tenant's followers have to see."""
         self.commits()
         return self._last.get(tenant, 0)
 
@@ -51,7 +54,7 @@ class CommittedLog:
         return sorted(self._paused)
 
     def _see(self, event: Event) -> None:
-        if event.__class__ in JOB_EVENTS:
+        if event.__class__ in JOB_EVENTS or self.keeps_all_events:
             self._last[event.tenant] = event.position
         if isinstance(event, Enqueued | Replayed):
             self._live.add((event.tenant, event.id))
@@ -85,6 +88,8 @@ class StoredLog(CommittedLog):
 
 class DocumentedLog(CommittedLog):
     """Of layout `single`: the newest events of every version that `queue.json` ever had."""
+
+    keeps_all_events = False
 
     def __init__(self, store: RememberedStore) -> None:
         super().__init__()

@@ -33,8 +33,6 @@ LIVENESS_SECONDS = 1_200.0
 """After healing every job must have ended within this."""
 SETTLING_SECONDS = 12.0
 """Longer than the last housekeeping takes, and followers to hear of it."""
-FOLLOWING_SECONDS = 300.0
-"""Followers that have to read an archive from its beginning take their time."""
 NIGHT_SECONDS = 4_000.0
 """Longer than the shortest retention."""
 
@@ -200,7 +198,7 @@ class World:
             node.clock.set(0.0)
             if node.network is not None:
                 await node.network.heal()
-                node.network.spring = ""
+                node.network.on_spring = None
                 node.network.bad_checkpoints = 0.0
                 node.network.faults = Faults(latency_seconds=0.01)
             node.resume()
@@ -208,28 +206,33 @@ class World:
                 node.boot()
 
     async def _live_on(self) -> None:
-        """Until all that was accepted has ended, or it takes too long."""
+        """Until all that was accepted has ended and been heard of, or it takes too long."""
         until = self.loop.time() + LIVENESS_SECONDS
         while self.loop.time() < until:
             await self.clock.sleep(2.0)
             await self._resume_queues()
-            if not any(self.errands.values()) and self.log.is_quiet() and not self.log.paused():
-                break
+            if self._is_quiet():
+                # What was asked before may still be on its way, and open a job once more.
+                self.is_ending = True
+                await self.clock.sleep(SETTLING_SECONDS)
+                if self._is_quiet() and self._followers_are_done():
+                    break
         else:
             self.history.surprises.append(f"not quiet {LIVENESS_SECONDS:g} s after healing")
-        self.is_ending = True
-        await self.clock.sleep(SETTLING_SECONDS)
-        until = self.loop.time() + FOLLOWING_SECONDS
-        while self.loop.time() < until and not self._followers_are_done():
-            await self.clock.sleep(SETTLING_SECONDS)
         for following in self.history.followings:
             if not following.seen and not following.since:
                 following.since = self.beginning() - 1
 
+    def _is_quiet(self) -> bool:
+        return not any(self.errands.values()) and self.log.is_quiet() and not self.log.paused()
+
     def _followers_are_done(self) -> bool:
+        """Whether each has seen the last event there is for it, if that is still there."""
         newest = {following.name: following for following in self.history.followings}
+        last = {name: self.log.last_of(one.tenant) for name, one in newest.items()}
         return all(
-            following.reached >= self.log.last_of(following.tenant) for following in newest.values()
+            one.reached >= last[name] or last[name] < self.beginning()
+            for name, one in newest.items()
         )
 
     async def _resume_queues(self) -> None:

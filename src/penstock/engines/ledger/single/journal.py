@@ -196,8 +196,10 @@ class SingleJournal:
         return [event for event in events if commit_of(event.position) == commit]
 
     async def history(self, job: Job | None, tenant: str, id: str) -> list[JobEvent]:
-        if job is not None:
-            return history_of(self._stories[tenant, id, job.life], tenant, id)
+        # The job may have left since it was looked up.
+        story = None if job is None else self._stories.get((tenant, id, job.life))
+        if story is not None:
+            return history_of(story, tenant, id)
         archived = [record for record in await self._archive.read() if record.id == id]
         return history_of([event for record in archived for event in record.events], tenant, id)
 
