@@ -1,8 +1,10 @@
 """The documentation is executed: what it says is what happens.
 
 Python blocks of one page run in order, in one namespace, in an empty folder; `await` works at the
-top level, as it does in `python -m asyncio`. Shell blocks are checked against a short list of
-commands. There is no way to mark a block as not to be run.
+top level, as it does in `python -m asyncio`. A block whose first line is a comment that names a
+file, such as `# tasks.py`, is also written there. Of shell blocks, `penstock …` is run in that
+folder and has to succeed, `export NAME=value` counts from there on, and everything else is checked
+against a short list of commands. There is no way to mark a block as not to be run.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import os
 import re
 import shlex
+import subprocess
 import sys
 import textwrap
 import types
@@ -26,6 +30,8 @@ PAGES = [
     page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if page.exists()
 ]
 SHOWN = {"text", "json", "jsonl", "mermaid", "sql", "toml", "yaml"}
+NAMED_FILE = re.compile(r"# (\w+\.py)\n")
+COMMAND_SECONDS_MAX = 60
 FENCE = re.compile(r"(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})(?P<language>.*)")
 
 
@@ -66,13 +72,14 @@ def check_page(page: str, text: str) -> None:
     module = types.ModuleType("page")
     # Registered, because annotations are looked up in the module of what they annotate.
     sys.modules[module.__name__] = module
+    environment = dict(os.environ)
     try:
         with asyncio.Runner() as runner:
             for block in blocks_of(page, text):
                 if block.language == "python":
                     run_python(block, module, runner)
                 elif block.language == "sh":
-                    check_shell(block)
+                    run_shell(block, environment)
                 elif block.language not in SHOWN:
                     raise BadBlock(block, f"{block.language!r} is neither python nor sh nor data")
     finally:
@@ -82,6 +89,8 @@ def check_page(page: str, text: str) -> None:
 def run_python(block: Block, module: types.ModuleType, runner: asyncio.Runner) -> None:
     # Blank lines before it make a traceback point into the page.
     source = "\n" * (block.line - 1) + block.text
+    if named := NAMED_FILE.match(block.text):
+        Path(named[1]).write_text(block.text, encoding="utf-8")
     code = compile(source, block.page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     result = types.FunctionType(code, vars(module))()
     # Only a block that awaits runs inside the loop, so others may call `asyncio.run` themselves.
@@ -89,11 +98,17 @@ def run_python(block: Block, module: types.ModuleType, runner: asyncio.Runner) -
         runner.run(result)
 
 
-def check_shell(block: Block) -> None:
+def run_shell(block: Block, environment: dict[str, str]) -> None:
+    """What `export` sets stays in the environment for the blocks that follow."""
     for line in block.text.splitlines():
         match shlex.split(line, comments=True):
             case []:
                 pass
+            case ["export", setting] if "=" in setting:
+                name, _, value = setting.partition("=")
+                environment[name] = value
+            case ["penstock", *arguments]:
+                run_penstock(block, arguments, environment)
             case ["make", *targets] if made_by_make(targets):
                 pass
             case ["python", script, *_] if (ROOT / script).is_file():
@@ -102,6 +117,21 @@ def check_shell(block: Block) -> None:
                 pass
             case _:
                 raise BadBlock(block, f"{line!r} is not a command that the documentation may show")
+
+
+def run_penstock(block: Block, arguments: list[str], environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", *arguments],
+        env=environment,
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS_MAX,
+        check=False,
+    )
+    if done.returncode != 0:
+        command = shlex.join(["penstock", *arguments])
+        raise BadBlock(block, f"{command} ended with {done.returncode}: {done.stderr}")
 
 
 def made_by_make(arguments: list[str]) -> bool:
@@ -172,6 +202,29 @@ def test_shell_lines_on_the_list_pass() -> None:
         "cd here",
     ]
     check_page("page.md", fenced("sh", "\n".join(lines)))
+
+
+def test_a_penstock_line_is_run_where_the_page_says() -> None:
+    check_page(
+        "page.md",
+        fenced(
+            "sh", "export PENSTOCK_URL=here\npenstock enqueue resize '{\"id\": 7}' --id a  # one"
+        )
+        + fenced("sh", "penstock status a")
+        + fenced("python", "from pathlib import Path\nassert Path('here/penstock.json').exists()"),
+    )
+
+
+def test_a_penstock_line_that_fails_fails_the_page() -> None:
+    with pytest.raises(BadBlock, match=r"page\.md:2.*ended with 1"):
+        check_page("page.md", fenced("sh", "penstock status nobody --url nowhere"))
+
+
+def test_a_block_that_names_its_file_is_written_there() -> None:
+    check_page("page.md", fenced("python", "# tasks.py\nfour = 4") + fenced("python", CHECK_FILE))
+
+
+CHECK_FILE = "from pathlib import Path\nassert 'four' in Path('tasks.py').read_text()"
 
 
 def test_a_block_that_is_never_closed_fails() -> None:

@@ -11,6 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.app.app import App as App
+    from penstock.app.context import JobContext as JobContext
+    from penstock.app.context import current_job as current_job
+    from penstock.app.control import Permanent as Permanent
+    from penstock.app.control import Retry as Retry
+    from penstock.app.control import Snooze as Snooze
     from penstock.client.blocking import BlockingQueue as BlockingQueue
     from penstock.client.newjob import NewJob as NewJob
     from penstock.client.queue import Queue as Queue
@@ -20,29 +26,47 @@ if TYPE_CHECKING:
     from penstock.kernel.retry import RetryPolicy as RetryPolicy
     from penstock.wiring import open as open  # noqa: A004  # `penstock.open` is the public name
     from penstock.wiring import open_sync as open_sync
+    from penstock.worker.options import WorkerOptions as WorkerOptions
+    from penstock.worker.worker import Worker as Worker
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "App": "penstock.app.app",
     "BlockingQueue": "penstock.client.blocking",
     "Job": "penstock.kernel.job",
+    "JobContext": "penstock.app.context",
     "NewJob": "penstock.client.newjob",
+    "Permanent": "penstock.app.control",
     "Queue": "penstock.client.queue",
     "Receipt": "penstock.kernel.commands",
+    "Retry": "penstock.app.control",
     "RetryPolicy": "penstock.kernel.retry",
+    "Snooze": "penstock.app.control",
     "State": "penstock.kernel.job",
+    "Worker": "penstock.worker.worker",
+    "WorkerOptions": "penstock.worker.options",
+    "current_job": "penstock.app.context",
     "open": "penstock.wiring",
     "open_sync": "penstock.wiring",
 }
 
 __all__ = [
+    "App",
     "BlockingQueue",
     "Job",
+    "JobContext",
     "NewJob",
+    "Permanent",
     "Queue",
     "Receipt",
+    "Retry",
     "RetryPolicy",
+    "Snooze",
     "State",
+    "Worker",
+    "WorkerOptions",
+    "current_job",
     "open",
     "open_sync",
 ]

@@ -4,8 +4,12 @@
     ├── InvalidInput (ValueError)      the call itself is wrong; nothing was sent
     │   ├── InvalidURL                 a queue's address that can't be understood
     │   ├── InvalidJob                 a name, id, delay or option out of range
+    │   ├── ArgumentsInvalid           they do not fit a task's annotations
+    │   ├── InvalidTask                a function that can't be a task, or not under that name
+    │   ├── UnknownTask                no task of that name in this app
     │   ├── PayloadInvalid             the codec can't encode the value
     │   └── PayloadTooLarge            says its size and the limit
+    ├── ResultInvalid                  it does not fit the task's annotation
     ├── MissingExtra (ImportError)     an optional dependency is not installed
     ├── Unsupported                    this backend can't do that, by its capabilities
     ├── JobProblem                     about one job
@@ -38,6 +42,8 @@ Each error carries its facts as attributes and says in its message what to do ne
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class PenstockError(Exception):
     """The root: `except PenstockError` catches everything that penstock raises on purpose."""
@@ -62,6 +68,27 @@ class InvalidJob(InvalidInput):
         self.rule = rule
 
 
+class ArgumentsInvalid(InvalidInput):
+    def __init__(self, task: str, problem: str) -> None:
+        super().__init__(f"the arguments do not fit the annotations of task {task!r}: {problem}")
+        self.task = task
+        self.problem = problem
+
+
+class InvalidTask(InvalidInput):
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"{name!r} can't be a task: {problem}")
+        self.name = name
+        self.problem = problem
+
+
+class UnknownTask(InvalidInput):
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        names = ", ".join(sorted(known)) or "none"
+        super().__init__(f"this app has no task {name!r}; it has {names}")
+        self.name = name
+
+
 class PayloadInvalid(InvalidInput):
     def __init__(self, codec: str, problem: str) -> None:
         super().__init__(
@@ -81,6 +108,13 @@ class PayloadTooLarge(InvalidInput):
         self.what = what
         self.size_bytes = size_bytes
         self.limit_bytes = limit_bytes
+
+
+class ResultInvalid(PenstockError):
+    def __init__(self, task: str, problem: str) -> None:
+        super().__init__(f"the result does not fit the annotation of task {task!r}: {problem}")
+        self.task = task
+        self.problem = problem
 
 
 class MissingExtra(PenstockError, ImportError):

@@ -17,6 +17,7 @@ from penstock.ports.backend import Backend
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
 from penstock.stores.layers.retrying import Retrying
+from penstock.stores.memory import MemoryStore
 from penstock.wire.codecs import Codec, Codecs
 
 # `memory://name` is shared by everything in the process that says the same name.
@@ -110,8 +111,8 @@ def _backend(address: Address, store: ObjectStore | None, services: Services) ->
 
 def _memory(name: str) -> SharedMemory:
     if not name:
-        return SharedMemory()
-    return _shared_memories.setdefault(name, SharedMemory(name))
+        return SharedMemory(MemoryStore())
+    return _shared_memories.setdefault(name, SharedMemory(MemoryStore(), name))
 
 
 def _adapted(store: Any) -> ObjectStore:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import wraps
@@ -16,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from penstock.client.queue import Queue
-from penstock.runtime.loops import new_loop
+from penstock.runtime.loops import LoopThread
 from penstock.runtime.tasks import TaskSet
 
 Result = TypeVar("Result")
@@ -28,8 +27,7 @@ class BlockingQueue:
     def __init__(self, make: Callable[[], Queue]) -> None:
         self._make = make
         self._queue: Queue | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: LoopThread | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -44,13 +42,9 @@ class BlockingQueue:
         self.close()
 
     def start(self) -> None:
-        if self._loop is not None:
+        if self._thread is not None:
             return
-        self._loop = new_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="penstock-blocking", daemon=True
-        )
-        self._thread.start()
+        self._thread = LoopThread("penstock-blocking")
         try:
             self._queue = self._run(self._open())
         except BaseException:
@@ -108,8 +102,8 @@ class BlockingQueue:
             self._run(holding.leave())
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        assert self._thread is not None
+        return self._thread.run(work)
 
     async def _open(self) -> Queue:
         queue = self._make()
@@ -117,12 +111,9 @@ class BlockingQueue:
         return queue
 
     def _stop_loop(self) -> None:
-        assert self._loop is not None
         assert self._thread is not None
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-        self._loop = None
+        self._thread.stop()
+        self._thread = None
 
 
 class _Holding:

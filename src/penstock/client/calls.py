@@ -30,7 +30,7 @@ class Calls:
                 async with asyncio.timeout(timeout_seconds):
                     if receipt.status == "completed":
                         return receipt.result
-                    if receipt.status == "queued":
+                    if receipt.status == "queued" and receipt.id == id:
                         return await self._result(id, await end)
                     return await self._join(receipt.id)
             except TimeoutError:

@@ -66,6 +66,22 @@ class Leasing(Handle):
                 return await self._envelopes.open_all(jobs)
             await self._backend.wait_ready(self.tenant, command.queues, command.types, rest)
 
+    async def wait_for_work(
+        self,
+        queues: Sequence[str] | None = None,
+        types: Sequence[str] | None = None,
+        *,
+        timeout_seconds: float,
+    ) -> None:
+        """Returns when a claim may find something, or when the time is up."""
+        check_seconds("timeout_seconds", timeout_seconds)
+        await self._backend.wait_ready(
+            self.tenant,
+            name_tuple("queues", queues),
+            name_tuple("types", types),
+            timeout_seconds,
+        )
+
     @overload
     async def heartbeat(
         self, jobs: Job, *, progress: float | None = None, lease_seconds: float = LEASE_SECONDS
@@ -98,15 +114,33 @@ class Leasing(Handle):
         return one_or_all(jobs, outcomes)
 
     @overload
-    async def ack(self, jobs: Job, result: Any = None, *, codec: str | None = None) -> None: ...
+    async def ack(
+        self,
+        jobs: Job,
+        result: Any = None,
+        *,
+        codec: str | None = None,
+    ) -> None: ...
     @overload
     async def ack(
-        self, jobs: Sequence[Job], result: Any = None, *, codec: str | None = None
+        self,
+        jobs: Sequence[Job],
+        result: Any = None,
+        *,
+        results: Sequence[Any] | None = None,
+        codec: str | None = None,
     ) -> list[PenstockError | None]: ...
     async def ack(
-        self, jobs: Job | Sequence[Job], result: Any = None, *, codec: str | None = None
+        self,
+        jobs: Job | Sequence[Job],
+        result: Any = None,
+        *,
+        results: Sequence[Any] | None = None,
+        codec: str | None = None,
     ) -> Any:
-        """Completes jobs, each with the result (of a list of jobs, the same for all)."""
+        """Completes jobs. Of a list: with one result for all, or with one of `results` each."""
+        if results is not None:
+            return await self._ack_each(many_jobs(jobs), results, codec)
         sealed = self._envelopes.seal("result", result, codec)
         items = [await self._success(job, result, codec, sealed) for job in many_jobs(jobs)]
         return one_or_all(jobs, await self._settle(commands.Ack(self.tenant, items), items))
@@ -177,6 +211,21 @@ class Leasing(Handle):
     ) -> AbstractAsyncContextManager[Job]:
         """Heartbeats while the body runs; cancels it, and raises why, when the lease is lost."""
         return keep_alive(self.heartbeat, job, lease_seconds, self._services.clock)
+
+    async def _ack_each(
+        self, jobs: Sequence[Job], results: Sequence[Any], codec: str | None
+    ) -> list[PenstockError | None]:
+        """A result that can't be stored is its own job's problem; the others complete."""
+        prepared: list[Success | PenstockError] = []
+        for job, result in zip(jobs, results, strict=True):
+            try:
+                sealed = self._envelopes.seal("result", result, codec)
+                prepared.append(await self._success(job, result, codec, sealed))
+            except InvalidInput as error:
+                prepared.append(error)
+        items = [item for item in prepared if isinstance(item, Success)]
+        answers = iter(await self._settle(commands.Ack(self.tenant, items), items))
+        return [next(answers) if isinstance(item, Success) else item for item in prepared]
 
     async def _success(
         self, job: Job, result: Any, codec: str | None, sealed: tuple[Raw, str] | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import datetime
 from typing import Any, TypeVar, overload
 
@@ -31,7 +31,7 @@ from penstock.kernel.job import (
     State,
 )
 from penstock.kernel.retry import RetryPolicy
-from penstock.ports.backend import Filter, Stats, VacuumReport
+from penstock.ports.backend import Filter, Stats, VacuumReport, WorkerRecord
 
 Value = TypeVar("Value")
 
@@ -92,11 +92,22 @@ class Queue(Leasing):
         Raises `JobFailed`, `JobCancelled` or `CallTimeout`. A cached result comes at once; a
         duplicate that is under way is joined. `options` are those of `enqueue`.
         """
-        check_seconds("timeout_seconds", timeout_seconds)
-        id = options.pop("id", None) or self._services.new_id()
-        return await Calls(self._backend, self.tenant, self._envelopes).call(
+        id = options.pop("id", None) or self.new_id()
+        return await self.answer(
             id, lambda: self.enqueue(type, payload, id=id, **options), timeout_seconds
         )
+
+    async def answer(
+        self, id: str, enqueue: Callable[[], Awaitable[Receipt]], timeout_seconds: float
+    ) -> Any:
+        """The result of the job that `enqueue` adds under this id: `call` with a way of its own."""
+        check_seconds("timeout_seconds", timeout_seconds)
+        calls = Calls(self._backend, self.tenant, self._envelopes)
+        return await calls.call(id, enqueue, timeout_seconds)
+
+    def new_id(self) -> str:
+        """An id as `enqueue` would choose one."""
+        return self._services.new_id()
 
     # Managing jobs
 
@@ -182,8 +193,13 @@ class Queue(Leasing):
         """Every transition of a job, oldest first; empty if it is unknown."""
         return await self._backend.history(self.tenant, id)
 
-    async def events(self, since: str | int = "now") -> AsyncIterator[Event]:
-        """This tenant's events after a position, or from the "beginning" or "now" on; then live."""
+    async def events(
+        self, since: str | int = "now", *, follow: bool = True
+    ) -> AsyncIterator[Event]:
+        """This tenant's events after a position, or from the "beginning" or "now" on; then live.
+
+        Without `follow` it ends with the newest there is.
+        """
         if since == "beginning":
             position = 0
         elif since == "now":
@@ -192,7 +208,7 @@ class Queue(Leasing):
             position = since
         else:
             raise InvalidInput(f"events(since={since!r}): 'beginning', 'now' or a position")
-        async for event in self._backend.events(self.tenant, position):
+        async for event in self._backend.events(self.tenant, position, follow=follow):
             yield event
 
     # Keeping house
@@ -200,6 +216,20 @@ class Queue(Leasing):
     async def vacuum(self) -> VacuumReport:
         """Deletes what has outlived `log_retention_seconds` and nobody can need."""
         return await self._backend.vacuum()
+
+    async def workers(self) -> list[WorkerRecord]:
+        """The workers that have registered, of all tenants; those long not seen are dead."""
+        return await self._backend.workers()
+
+    async def register(self, record: WorkerRecord) -> None:
+        await self._backend.register(record)
+
+    async def unregister(self, worker: str) -> None:
+        await self._backend.unregister(worker)
+
+    async def elect(self, role: str, candidate: str, seconds: float) -> bool:
+        """Whether the candidate leads for that long; one of many does a role's work."""
+        return await self._backend.elect(role, candidate, seconds)
 
     async def move_consumer(self, name: str, position: int) -> None:
         """Registers a reader of events, or moves it on: vacuum keeps what it has yet to read."""

@@ -76,6 +76,22 @@ class Filter(Struct, frozen=True, omit_defaults=True):
         )
 
 
+class WorkerRecord(Struct, frozen=True):
+    """A worker as it last described itself."""
+
+    id: str
+    host: str
+    pid: int
+    tenant: str
+    queues: list[str] | None
+    concurrency: int
+    started_at: float
+    seen_at: float
+    state: Literal["running", "draining", "stopped"]
+    running: list[str]
+    counters: dict[str, int]
+
+
 class VacuumReport(Struct, frozen=True, omit_defaults=True):
     floor: int = 0
     """The first commit that is still there."""
@@ -119,10 +135,13 @@ class Backend(Protocol):
         """The transitions of one job, oldest first: of its latest life if it had several."""
         ...
 
-    def events(self, tenant: str | None, since: int) -> AsyncIterator[Event]:
+    def events(
+        self, tenant: str | None, since: int, *, follow: bool = True
+    ) -> AsyncIterator[Event]:
         """Events after a position, then live ones as they happen; of all tenants if None.
 
-        Raises `Gap` where they were vacuumed.
+        Without `follow` it ends with the newest event as of the call. Raises `Gap` where they
+        were vacuumed.
         """
         ...
 
@@ -157,4 +176,16 @@ class Backend(Protocol):
 
     async def vacuum(self) -> VacuumReport:
         """Deletes what has outlived its retention and nobody can need; says how much."""
+        ...
+
+    async def register(self, record: WorkerRecord) -> None:
+        """Shows a worker to those who look; again every few seconds."""
+        ...
+
+    async def unregister(self, id: str) -> None: ...
+
+    async def workers(self) -> list[WorkerRecord]: ...
+
+    async def elect(self, role: str, candidate: str, seconds: float) -> bool:
+        """Whether the candidate leads for that long. Saves double work; proves nothing."""
         ...

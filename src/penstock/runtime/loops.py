@@ -1,9 +1,14 @@
-"""Event loops: uvloop where it is installed, since it is faster."""
+"""Event loops: uvloop where it is installed, since it is faster; and loops in threads."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib.util
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -12,3 +17,25 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
         return uvloop.new_event_loop()
     return asyncio.new_event_loop()
+
+
+class LoopThread:
+    """A loop that runs in a thread of its own, for code that has none."""
+
+    def __init__(self, name: str) -> None:
+        self.loop = new_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """False in a fork of the process, where only the forking thread lives on."""
+        return self._thread.is_alive()
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+    def stop(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()

@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine
 from math import isinf
 from typing import Any
 
+from penstock.ports.clock import Clock
+
 
 async def both(first: Coroutine[Any, Any, None], second: Coroutine[Any, Any, None]) -> None:
     """Runs two at once; an error of either is raised as it is, after the other has ended."""
@@ -18,6 +20,35 @@ async def both(first: Coroutine[Any, Any, None], second: Coroutine[Any, Any, Non
         await asyncio.gather(other, return_exceptions=True)
         raise
     await other
+
+
+async def first_of(*works: Coroutine[Any, Any, Any]) -> None:
+    """Until one of them ends, whose error is raised; the others are cancelled and waited for."""
+    if len(works) == 1:
+        await works[0]
+        return
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
+
+
+async def within(seconds: float, clock: Clock, work: Coroutine[Any, Any, Any]) -> bool:
+    """Whether it ended in that time; if not, it was cancelled. Its error is raised."""
+    ended = False
+
+    async def noted() -> None:
+        nonlocal ended
+        await work
+        ended = True
+
+    await first_of(noted(), clock.sleep(seconds))
+    return ended
 
 
 class Repeat:
@@ -57,6 +88,11 @@ class TaskSet:
         # A failed one is kept until `stop` has shown its error to somebody.
         if task.cancelled() or task.exception() is None:
             self._tasks.pop(task, None)
+
+    async def finished(self) -> None:
+        """Until none of them runs any more."""
+        while running := {task for task in self._tasks if not task.done()}:
+            await asyncio.wait(running)
 
     async def stop(self) -> None:
         """Cancels what still runs, waits for it, and raises what went wrong, if anything did."""

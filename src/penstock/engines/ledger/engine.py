@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from typing import Any, Final, TypeVar
 
 from penstock.engines.ledger import views
@@ -37,7 +38,8 @@ from penstock.kernel.events import (
 from penstock.kernel.job import Job, State
 from penstock.kernel.settings import Settings
 from penstock.kernel.state import QueueState
-from penstock.ports.backend import Capabilities, Filter, Stats, VacuumReport
+from penstock.ports.backend import Capabilities, Filter, Stats, VacuumReport, WorkerRecord
+from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
 from penstock.runtime.tasks import Repeat, TaskSet
 
@@ -128,20 +130,25 @@ class LedgerEngine:
         job = await self._look(lambda state, at: state.find(tenant, id, at))
         return await self._journal.history(job, tenant, id)
 
-    async def events(self, tenant: str | None, since: int) -> AsyncIterator[Event]:
+    async def events(
+        self, tenant: str | None, since: int, *, follow: bool = True
+    ) -> AsyncIterator[Event]:
         with self._listeners.listening():
             await self._look(_nothing)
             first = await self._journal.first_commit()
             if 0 < since < position_of(first, 0) - 1:
                 raise Gap(since, first)
             commit = max(commit_of(since), first)
+            last = inf if follow else self._journal.head.commit
             while True:
                 news = self._listeners.commits.next()
-                while commit <= self._journal.head.commit:
+                while commit <= min(self._journal.head.commit, last):
                     for event in await self._journal.read(commit):
                         if event.position > since and tenant in (None, event.tenant):
                             yield event
                     commit += 1
+                if commit > last:
+                    return
                 if not self._listeners.is_closed:
                     await news
                 if self._listeners.is_closed:
@@ -161,6 +168,18 @@ class LedgerEngine:
 
     async def fetch(self, key: str) -> bytes:
         return await self._journal.fetch(key)
+
+    async def register(self, record: WorkerRecord) -> None:
+        await self._journal.presence.register(record)
+
+    async def unregister(self, id: str) -> None:
+        await self._journal.presence.unregister(id)
+
+    async def workers(self) -> list[WorkerRecord]:
+        return await self._journal.presence.workers()
+
+    async def elect(self, role: str, candidate: str, seconds: float) -> bool:
+        return await self._journal.presence.elect(role, candidate, seconds)
 
     # Waits
 
@@ -271,6 +290,7 @@ class LedgerEngine:
     async def _follow(self) -> None:
         """Looks at the tail while somebody waits for news; often at first, then less so."""
         backoff = self._services.backoff(POLL_SECONDS, POLL_SECONDS_MAX)
+        complaints = Complaints(logger, self._services.clock)
         while True:
             await self._listeners.some()
             seen = self._journal.head.commit
@@ -280,8 +300,9 @@ class LedgerEngine:
             try:
                 await self._look(_nothing)
             except PenstockError as error:
-                logger.warning("can't follow the log for now: %s", error)
+                complaints.trouble("following the log", error)
                 continue
+            complaints.fine()
             if self._journal.head.commit != seen:
                 backoff.reset()
 

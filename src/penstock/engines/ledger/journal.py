@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from penstock.engines.ledger.presence import Presence
 from penstock.kernel.commands import AnyCommand
 from penstock.kernel.events import Event, JobEvent
 from penstock.kernel.job import Job
@@ -48,6 +49,9 @@ class Journal(Protocol):
 
     @property
     def head(self) -> Head: ...
+
+    @property
+    def presence(self) -> Presence: ...
 
     @property
     def capabilities(self) -> Capabilities: ...

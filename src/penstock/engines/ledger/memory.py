@@ -16,12 +16,15 @@ from typing import Final
 
 from penstock.engines.ledger.histories import history_of
 from penstock.engines.ledger.journal import Execute, Head, Listener, nothing_to_close
-from penstock.errors import Gap, ObjectNotFound
+from penstock.engines.ledger.presence import Presence
+from penstock.engines.ledger.side import SideObjects
+from penstock.errors import Gap
 from penstock.kernel.commands import AnyCommand
 from penstock.kernel.events import Event, JobEvent, position_of
 from penstock.kernel.job import Job
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import Capabilities, VacuumReport
+from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
 from penstock.runtime.tasks import Signal
 
@@ -31,12 +34,13 @@ RING_EVENTS_MAX: Final = 100_000
 class SharedMemory:
     """What all handles on one `memory://name` have in common."""
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, side: ObjectStore, name: str = "") -> None:
         self.name = name
+        self.side = side
+        """For what other layouts keep beside the queue: large values, registrations."""
         self.state = QueueState()
         self.head = Head(0, 0.0, "")
         self.lock = threading.RLock()
-        self.data: dict[str, bytes] = {}
         self.followers: dict[Callable[[], None], None] = {}
         self.ring: OrderedDict[int, Sequence[Event]] = OrderedDict()
         self._ring_events = 0
@@ -64,9 +68,11 @@ class SharedMemory:
 class MemoryJournal:
     def __init__(self, shared: SharedMemory, services: Services, listener: Listener) -> None:
         self.on_close: Callable[[], Awaitable[None]] = nothing_to_close
+        self.presence = Presence(shared.side, services)
         self._listener = listener
         self._shared = shared
         self._services = services
+        self._side = SideObjects(shared.side, services, services.clock)
         self._seen = shared.head.commit
         self._signal = Signal()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -154,16 +160,10 @@ class MemoryJournal:
         await self._signal.wait(timeout_seconds)
 
     async def keep(self, id: str, data: bytes) -> str:
-        at = int(self._services.clock.now() * 1_000)
-        key = f"data/{id}/{at:012x}-{self._services.new_secret()}"
-        self._shared.data[key] = data
-        return key
+        return await self._side.keep(id, data)
 
     async def fetch(self, key: str) -> bytes:
-        try:
-            return self._shared.data[key]
-        except KeyError:
-            raise ObjectNotFound(self.capabilities.backend, key) from None
+        return await self._side.fetch(key)
 
     def _tell(self) -> None:
         """Called by whoever committed, from any thread."""

@@ -4,6 +4,8 @@ Both layouts:
     penstock.json                          format level and layout; written once
     knock                                  a slow writer asking the fast ones to wait
     data/{job}/{milliseconds}-{digest}-{nonce}  payloads and results above the inline limit
+    worker/{id}.json                       registrations, for people to look at
+    leader/{role}.json                     who does the housekeeping
     probe/{nonce}                          short-lived: do conditional writes work, what time is it
 Layout `log`:
     log/00000000000000000042.jsonl         commit 42
@@ -27,6 +29,7 @@ KNOCK: Final = "knock"
 LOG: Final = "log/"
 CHECKPOINTS: Final = "checkpoint/"
 DATA: Final = "data/"
+WORKERS: Final = "worker/"
 PROBES: Final = "probe/"
 QUEUE: Final = "queue.json"
 ARCHIVE: Final = "archive/"
@@ -56,6 +59,10 @@ def data_key(id: str, at: float, digest: str, nonce: str) -> str:
 def digest_in(key: str) -> str:
     """The digest that the content of a side object must have."""
     return key.rsplit("/", 1)[-1].split("-")[1]
+
+
+def leader_key(role: str) -> str:
+    return f"leader/{role}.json"
 
 
 def encoded(name: str) -> str:

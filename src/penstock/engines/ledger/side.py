@@ -7,9 +7,8 @@ of the content, so that nobody works on an altered payload.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
-from penstock.engines.ledger.calibration import CommitClock
 from penstock.engines.ledger.names import data_key, digest_in
 from penstock.errors import Corrupt
 from penstock.ports.store import ObjectStore, Overwrite
@@ -20,8 +19,12 @@ READS_OF_A_BAD_OBJECT: Final = 3
 """An altered answer may be the network's doing; what stays bad is the object's."""
 
 
+class Now(Protocol):
+    def now(self) -> float: ...
+
+
 class SideObjects:
-    def __init__(self, store: ObjectStore, services: Services, clock: CommitClock) -> None:
+    def __init__(self, store: ObjectStore, services: Services, clock: Now) -> None:
         self._store = store
         self._services = services
         self._clock = clock

@@ -19,6 +19,7 @@ from penstock.engines.ledger.single import document
 from penstock.engines.ledger.single import journal as single_journal
 from penstock.errors import PenstockError
 from penstock.kernel.events import position_of
+from penstock.stores.memory import MemoryStore
 from penstock.testing.faults import Faults
 from penstock.testing.simulation import workload
 from penstock.testing.simulation.clocks import EPOCH_SECONDS, SimulatedClock
@@ -45,7 +46,7 @@ class World:
             random.Random(f"loop {plan.seed}")
         )
         self.clock = SimulatedClock(self.loop)
-        self.memory = SharedMemory("simulated")
+        self.memory = SharedMemory(MemoryStore(), "simulated")
         self.store = RememberedStore(lambda: EPOCH_SECONDS + self.loop.time())
         self.history = History(self.head, self.loop.time)
         self.log: CommittedLog = committed_log(self)

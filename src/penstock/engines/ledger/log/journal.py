@@ -40,6 +40,7 @@ from penstock.engines.ledger.log.startup import load
 from penstock.engines.ledger.log.tail import Tail
 from penstock.engines.ledger.log.vacuum import Vacuum
 from penstock.engines.ledger.names import KNOCK, log_key
+from penstock.engines.ledger.presence import Presence
 from penstock.engines.ledger.side import SideObjects
 from penstock.engines.ledger.watching import Watcher
 from penstock.errors import (
@@ -80,6 +81,7 @@ class LogJournal:
         self.state = QueueState()
         self.head = Head(0, 0.0, "")
         self.on_close: Callable[[], Awaitable[None]] = nothing_to_close
+        self.presence = Presence(store, services)
         self._listener = listener
         self.clock = CommitClock(store, services)
         self.tail = Tail()

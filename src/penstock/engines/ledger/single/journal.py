@@ -27,6 +27,7 @@ from penstock.engines.ledger.courtesy import Courtesy
 from penstock.engines.ledger.histories import history_of
 from penstock.engines.ledger.journal import Execute, Head, Listener, nothing_to_close
 from penstock.engines.ledger.names import KNOCK, QUEUE
+from penstock.engines.ledger.presence import Presence
 from penstock.engines.ledger.side import SideObjects
 from penstock.engines.ledger.single.archive import Archive
 from penstock.engines.ledger.single.document import (
@@ -79,6 +80,7 @@ class SingleJournal:
         self.state = QueueState()
         self.head = Head(0, 0.0, "")
         self.on_close: Callable[[], Awaitable[None]] = nothing_to_close
+        self.presence = Presence(store, services)
         self._listener = listener
         self._store = store
         self._writer = services.new_secret()

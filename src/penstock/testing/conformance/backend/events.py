@@ -35,6 +35,15 @@ class Events:
         assert names(events) == ["enqueued", "claimed", "extended", "progressed", "completed"]
         assert {_id(event) for event in events} == {"job"}
 
+    async def test_events_that_are_not_followed_end_with_the_newest(self, queue: Queue) -> None:
+        assert [event async for event in queue.events("beginning", follow=False)] == []
+        await completed(queue)
+        told = [event async for event in queue.events("beginning", follow=False)]
+        assert names(told) == ["enqueued", "claimed", "completed"]
+        rest = [event async for event in queue.events(told[0].position, follow=False)]
+        assert rest == told[1:]
+        assert [event async for event in queue.events("now", follow=False)] == []
+
     async def test_every_kind_of_event_is_told(self, queue: Queue, clock: FakeClock) -> None:
         await queue.enqueue("work", id="job", retry=AT_ONCE)
         await queue.release(await claim_one(queue))

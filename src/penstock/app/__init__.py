@@ -1,0 +1,1 @@
+"""Tasks: functions that can be enqueued, and the app that knows them."""

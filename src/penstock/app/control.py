@@ -1,0 +1,53 @@
+"""What a handler may raise to say how its attempt ended."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from penstock.client.newjob import check_seconds, epoch_seconds
+from penstock.errors import InvalidInput
+
+
+class HandlerSignal(Exception):
+    """Not an error of the worker but a word of the handler's."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Signals take more than a message, and have to come back whole from another process.
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+class Retry(HandlerSignal):
+    """Try again, after this many seconds in place of the policy's backoff. Counts as a failure."""
+
+    def __init__(self, message: str = "the handler asked for a retry", *, after: float) -> None:
+        check_seconds("after", after)
+        super().__init__(message)
+        self.after = after
+
+
+class Permanent(HandlerSignal):
+    """Trying again makes no sense: the job fails at once."""
+
+
+class Snooze(HandlerSignal):
+    """Not now: come back at that time, or after that many seconds. Counts no failure."""
+
+    def __init__(
+        self, *, until: float | datetime | None = None, seconds: float | None = None
+    ) -> None:
+        if (until is None) == (seconds is None):
+            raise InvalidInput("Snooze takes either until=… or seconds=…")
+        if seconds is not None:
+            check_seconds("seconds", seconds)
+        super().__init__("the handler asked to come back later")
+        self.until = None if until is None else epoch_seconds("until", until)
+        self.seconds = seconds
+
+
+def _restored(
+    kind: type[HandlerSignal], arguments: tuple[Any, ...], facts: dict[str, Any]
+) -> HandlerSignal:
+    signal = kind.__new__(kind, *arguments)
+    signal.__dict__.update(facts)
+    return signal

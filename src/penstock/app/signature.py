@@ -1,0 +1,106 @@
+"""A task's arguments: bound by name when it is enqueued, checked by type when it runs.
+
+The payload of a task's job is one object, argument name to value, so it can also be written by
+hand: `penstock enqueue send_email '{"to": "a@example.com"}'`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, get_type_hints
+
+import msgspec
+
+from penstock.app.context import JobContext
+from penstock.errors import ArgumentsInvalid, InvalidTask, ResultInvalid
+
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class Signature:
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self._name = name
+        hints = _hints(name, function)
+        self.result_type = _convertible(hints.pop("return", Any))
+        self.context_parameter = next(
+            (known for known, hint in hints.items() if hint is JobContext), None
+        )
+        self._signature = _without(self.context_parameter, inspect.signature(function))
+        self._arguments_type = self._struct(hints)
+
+    def bind(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+        """The payload of a call; a `TypeError` as calling the function itself would give."""
+        try:
+            return self._signature.bind(*arguments, **named).arguments
+        except TypeError as error:
+            raise TypeError(f"{self._name}: {error}") from None
+
+    def with_defaults(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """All arguments of a call, those included that it leaves to their defaults."""
+        bound = self._signature.bind(**payload)
+        bound.apply_defaults()
+        return bound.arguments
+
+    def check(self, payload: Any) -> dict[str, Any]:
+        """The arguments in a payload, as their types; `ArgumentsInvalid` if they do not fit."""
+        try:
+            # JSON has no other keys than strings, a `dict[int, str]` came through it all the same.
+            arguments = msgspec.convert(
+                {} if payload is None else payload, self._arguments_type, str_keys=True
+            )
+        except (msgspec.ValidationError, TypeError) as error:
+            raise ArgumentsInvalid(self._name, str(error)) from None
+        return {known: getattr(arguments, known) for known in arguments.__struct_fields__}
+
+    def result(self, value: Any) -> Any:
+        """A result as the annotation types it; as it came if that says nothing of use."""
+        if self.result_type is Any:
+            return value
+        try:
+            return msgspec.convert(value, self.result_type, str_keys=True)
+        except msgspec.ValidationError as error:
+            raise ResultInvalid(self._name, str(error)) from None
+
+    def _struct(self, hints: dict[str, Any]) -> type[msgspec.Struct]:
+        fields: list[Any] = []
+        for parameter in self._signature.parameters.values():
+            if parameter.kind not in _NAMED:
+                raise InvalidTask(self._name, f"{parameter} has no name of its own; name it")
+            hint = hints.get(parameter.name, Any)
+            if parameter.default is inspect.Parameter.empty:
+                fields.append((parameter.name, hint))
+            else:
+                fields.append((parameter.name, hint, msgspec.field(default=parameter.default)))
+        return _defined(self._name, fields)
+
+
+def _defined(name: str, fields: list[Any]) -> type[msgspec.Struct]:
+    try:
+        made = msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
+        msgspec.json.Decoder(made)
+        return made
+    except TypeError as error:
+        raise InvalidTask(name, f"an annotation can't be checked: {error}") from error
+
+
+def _hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
+        raise InvalidTask(name, f"an annotation can't be resolved: {error}") from error
+
+
+def _without(name: str | None, signature: inspect.Signature) -> inspect.Signature:
+    """As callers see it: the context is not theirs to pass."""
+    kept = [parameter for parameter in signature.parameters.values() if parameter.name != name]
+    return signature.replace(parameters=kept)
+
+
+def _convertible(hint: Any) -> Any:
+    """The type of a result, or Any if it is one that no JSON can become."""
+    try:
+        msgspec.json.Decoder(hint)
+    except TypeError:
+        return Any
+    return hint

@@ -1,0 +1,25 @@
+"""`penstock cancel`."""
+
+from __future__ import annotations
+
+from penstock.cli.acting import act
+from penstock.cli.opening import opened, run
+from penstock.cli.options import Ids, Json, Tenant, Url
+from penstock.cli.reading import ids_of
+
+
+def command(ids: Ids, url: Url = None, tenant: Tenant = None, json: Json = False) -> None:
+    """A running job's lease dies at once. Exit code 1 if one was not found or had ended."""
+    run(_cancel(ids_of(ids), url, tenant, json))
+
+
+async def _cancel(ids: list[str], url: str | None, tenant: str | None, json: bool) -> None:
+    async with opened(url, tenant) as queue:
+        await act(
+            ids,
+            "cancelling",
+            queue.cancel,
+            is_fine=lambda outcome: outcome == "cancelled",
+            words=str,
+            json=json,
+        )

@@ -1,0 +1,76 @@
+"""`penstock demo`."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from penstock.cli.opening import opened, run
+from penstock.cli.options import Json
+from penstock.cli.output import add_row, duration, err, out, print_json, say, table, text
+from penstock.cli.progress import progress
+from penstock.cli.tour import Told, Tour
+from penstock.errors import InvalidInput
+from penstock.runtime.services import Services
+
+
+def command(
+    jobs: Annotated[int, typer.Option("--jobs", "-n", min=100, help="How many.")] = 20_000,
+    url: Annotated[
+        str | None,
+        typer.Option("--url", "-u", metavar="URL", help="A new queue there and not in /tmp."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Enqueues jobs of several kinds, kills a worker half-way, lets another take over, and counts.
+    Exit code 0 only if every job is accounted for.
+    """
+    with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
+        told = run(_tour(url or str(Path(folder) / "queue"), jobs, Path(folder) / "worker.log"))
+    print_json(msgspec.to_builtins(told)) if json else _show(told)
+    if not told.complete:
+        raise typer.Exit(1)
+
+
+async def _tour(url: str, jobs: int, log: Path) -> Told:
+    clock = Services().clock
+    async with opened(url, make=True) as queue:
+        if (await queue.stats()).totals:
+            raise InvalidInput("the demo needs a queue of its own, and there are jobs in this one")
+        # The tour's jobs are killed and taken over within seconds, so clocks have to agree better.
+        await queue.configure(clock_skew_seconds=0.5)
+        tour = Tour(queue, url, jobs, log)
+        with progress("enqueuing", tour.jobs) as done:
+            duplicates = await tour.enqueue(done)
+        started_at = clock.elapsed()
+        with progress("working", tour.jobs) as done:
+            await tour.work(done, lambda words: err().print(words))
+        return await tour.accounts(duplicates, clock.elapsed() - started_at)
+
+
+def _show(told: Told) -> None:
+    rows = table("kind", "what they do", "jobs", "should be", "are so", right=["jobs", "are so"])
+    for account in told.accounts:
+        style = "green" if account.jobs == account.ended else "red"
+        add_row(
+            rows, account.type, account.story, account.jobs, account.ends,
+            text(account.ended, style),
+        )  # fmt: skip
+    out().print(rows)
+    say(
+        f"{told.jobs:,} jobs in {duration(told.seconds)}, {told.jobs / told.seconds:,.0f}/s; "
+        f"an attempt took {duration(told.p50_seconds)} (p50), {duration(told.p99_seconds)} (p99)"
+    )
+    say(
+        f"{told.duplicates:,} duplicates were recognised, {told.taken_back:,} jobs of the killed "
+        "worker came back"
+    )
+    say(f"{told.commits:,} commits; on S3 their writes would cost ${told.dollars_on_s3:.4f}")
+    if told.complete:
+        say("every job is accounted for", "bold green")
+    else:
+        say("the accounts do not add up", "bold red")

@@ -1,0 +1,177 @@
+"""`penstock enqueue`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+
+from penstock.cli.opening import opened, run
+from penstock.cli.options import Json, Tenant, Url
+from penstock.cli.output import complain, print_json, say
+from penstock.cli.progress import progress
+from penstock.cli.reading import JobLines, json_value, moment, new_job, payload_value
+from penstock.client.newjob import NewJob
+from penstock.errors import InvalidInput, PenstockError
+from penstock.kernel.commands import Receipt
+from penstock.kernel.job import (
+    DEFAULT_ATTEMPTS,
+    DEFAULT_PRIORITY,
+    DEFAULT_QUEUE,
+    DEFAULT_TIMEOUT_SECONDS,
+)
+from penstock.kernel.retry import RetryPolicy
+
+JOBS_PER_COMMIT: Final = 1_000
+COMPLAINTS_MAX: Final = 10
+
+
+def command(
+    type: Annotated[str | None, typer.Argument(metavar="TYPE", help="The job's type.")] = None,
+    payload: Annotated[
+        str | None, typer.Argument(metavar="JSON", help="The payload; - or none reads stdin.")
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", "-f", metavar="FILE", help="JSON lines, one job each; - is stdin."),
+    ] = None,
+    queue: Annotated[str, typer.Option("--queue", "-q")] = DEFAULT_QUEUE,
+    id: Annotated[str | None, typer.Option(help="Your own id: enqueued twice, it is once.")] = None,
+    key: Annotated[str | None, typer.Option(help="At most one live job has it.")] = None,
+    unique_seconds: Annotated[float, typer.Option(help="Hold the key at least so long.")] = 0.0,
+    priority: Annotated[int, typer.Option("--priority", "-p", help="Lower first.")] = (
+        DEFAULT_PRIORITY
+    ),
+    delay_seconds: Annotated[float, typer.Option("--delay-seconds", "-d")] = 0.0,
+    run_at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="ISO 8601 (UTC) or epoch seconds.")
+    ] = None,
+    max_attempts: Annotated[int, typer.Option()] = DEFAULT_ATTEMPTS,
+    retry: Annotated[
+        str | None, typer.Option(metavar="JSON", help='Such as {"initial_seconds": 5}.')
+    ] = None,
+    timeout_seconds: Annotated[
+        float, typer.Option(help="Of one attempt.")
+    ] = DEFAULT_TIMEOUT_SECONDS,
+    meta: Annotated[str | None, typer.Option(metavar="JSON", help="An object of yours.")] = None,
+    trace: Annotated[str | None, typer.Option(help="A traceparent to carry along.")] = None,
+    codec: Annotated[str | None, typer.Option(help="json or msgpack.")] = None,
+    wait: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Wait for the end, show the result.")
+    ] = None,
+    url: Url = None,
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """Prints the job's id. With --file, each line is an object with the parameters of a job
+    ({"type": "resize", "payload": {"id": 7}}) or, if TYPE is given, a payload of that type.
+    """
+    options: dict[str, Any] = {
+        "queue": queue, "id": id, "key": key, "unique_seconds": unique_seconds,
+        "priority": priority, "delay_seconds": delay_seconds, "max_attempts": max_attempts,
+        "timeout_seconds": timeout_seconds, "trace": trace, "codec": codec,
+        "run_at": None if run_at is None else moment(run_at),
+        "retry": None if retry is None else _retry_policy(retry),
+        "meta": None if meta is None else _object(meta),
+    }  # fmt: skip
+    if file is not None:
+        run(_enqueue_file(_lines(file, type, options), url, tenant, json))
+    elif type is None:
+        raise InvalidInput("name the job's TYPE, or pass --file with JSON lines")
+    elif wait is not None:
+        run(_call(type, payload_value(payload), wait, options, url, tenant, json))
+    else:
+        run(_enqueue(NewJob(type, payload_value(payload), **options), url, tenant, json))
+
+
+async def _enqueue(new: NewJob, url: str | None, tenant: str | None, json: bool) -> None:
+    async with opened(url, tenant, make=True) as queue:
+        options = {name: getattr(new, name) for name in NewJob.__struct_fields__}
+        receipt = await queue.enqueue(**options)
+    if json:
+        print_json(_record(receipt))
+    elif receipt.status == "queued":
+        say(receipt.id)
+    else:
+        say(f"{receipt.id} {receipt.status}, it is {receipt.state}")
+
+
+async def _call(
+    type: str,
+    payload: Any,
+    seconds: float,
+    options: dict[str, Any],
+    url: str | None,
+    tenant: str | None,
+    json: bool,
+) -> None:
+    # Of a call, `timeout_seconds` is how long to wait.
+    options = {name: options[name] for name in options if name != "timeout_seconds"}
+    async with opened(url, tenant, make=True) as queue:
+        result = await queue.call(type, payload, timeout_seconds=seconds, **options)
+    print_json({"result": result} if json else result)
+
+
+async def _enqueue_file(lines: JobLines, url: str | None, tenant: str | None, json: bool) -> None:
+    counts = {"queued": 0, "duplicate": 0, "completed": 0, "failed": 0}
+    async with opened(url, tenant, make=True) as queue:
+        with progress("enqueuing", lines.count) as done:
+            for batch in lines.batches(JOBS_PER_COMMIT):
+                for outcome in await queue.enqueue_many(batch):
+                    _count(outcome, counts)
+                    if json:
+                        print_json(_record(outcome))
+                done(len(batch))
+    if not json:
+        more = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+        say(more or "nothing to enqueue")
+    if counts["failed"]:
+        raise typer.Exit(1)
+
+
+def _count(outcome: Receipt | PenstockError, counts: dict[str, int]) -> None:
+    if isinstance(outcome, Receipt):
+        counts[outcome.status] += 1
+        return
+    counts["failed"] += 1
+    if counts["failed"] <= COMPLAINTS_MAX:
+        complain(str(outcome))
+
+
+def _lines(file: Path, type: str | None, options: dict[str, Any]) -> JobLines:
+    if type is None:
+        return JobLines(file, new_job)
+    if options["id"] is not None or options["key"] is not None:
+        raise InvalidInput("--id and --key are of one job; in a file they stand in its lines")
+    return JobLines(file, lambda value: NewJob(type, value, **options))
+
+
+def _record(outcome: Receipt | PenstockError) -> dict[str, Any]:
+    if isinstance(outcome, PenstockError):
+        return {"error": str(outcome)}
+    return {
+        "id": outcome.id,
+        "status": outcome.status,
+        "state": outcome.state,
+        "result": outcome.result,
+    }
+
+
+def _retry_policy(words: str) -> RetryPolicy:
+    value = json_value(words, "--retry")
+    known = RetryPolicy.__struct_fields__
+    if not isinstance(value, dict) or set(value) - set(known):
+        raise InvalidInput(f"--retry takes an object of {', '.join(known)}")
+    try:
+        return msgspec.convert(value, RetryPolicy)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"--retry: {error}") from None
+
+
+def _object(words: str) -> dict[str, Any]:
+    value = json_value(words, "--meta")
+    if not isinstance(value, dict):
+        raise InvalidInput('--meta takes an object, such as {"team": "mail"}')
+    return value

@@ -1,0 +1,76 @@
+"""Events as people read them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from rich.text import Text
+
+from penstock.cli.output import clean, duration
+from penstock.kernel.events import (
+    Checkpointed,
+    Claimed,
+    Completed,
+    Enqueued,
+    Event,
+    Expired,
+    Failed,
+    JobFact,
+    Progressed,
+    Released,
+    Retried,
+    Snoozed,
+)
+
+STYLES: Final = {
+    "completed": "green",
+    "failed": "red",
+    "expired": "red",
+    "retried": "yellow",
+    "cancelled": "bright_black",
+    "claimed": "cyan",
+}
+
+
+def line(event: Event) -> Text:
+    """One event, one line, in columns that stay where they are."""
+    at = datetime.fromtimestamp(event.at, UTC).strftime("%H:%M:%S.%f")[:-3]
+    words = Text.assemble(
+        (at, "bright_black"), " ", (f"{event.event:<12}", STYLES.get(event.event, ""))
+    )
+    if isinstance(event, JobFact):
+        words.append(f" {clean(event.id)} {clean(event.queue)}/{clean(event.type)}")
+    elif (queue := getattr(event, "queue", None)) is not None:
+        words.append(f" {clean(queue)}")
+    more = detail(event)
+    if more:
+        words.append(f"  {clean(more)}", style="bright_black")
+    return words
+
+
+def detail(event: Event) -> str:
+    """What is worth saying about it beyond its name."""
+    match event:
+        case Enqueued():
+            wait = event.run_at - event.at
+            due = f"due in {duration(wait)}" if wait > 0.001 else ""
+            return ", ".join(filter(None, [due, f"key {event.key}" if event.key else ""]))
+        case Claimed():
+            return f"by {event.worker}" if event.worker else ""
+        case Progressed():
+            return f"{event.progress:.0%}"
+        case Retried() | Expired():
+            return f"{event.kind}: {event.error}; again in {duration(event.run_at - event.at)}"
+        case Released() | Snoozed():
+            return f"again in {duration(event.run_at - event.at)}"
+        case Completed():
+            return (
+                "" if event.started_at is None else f"took {duration(event.at - event.started_at)}"
+            )
+        case Failed():
+            return f"{event.kind}: {event.error}"
+        case Checkpointed():
+            return f"commit {event.commit:,}, {event.size_bytes:,} bytes"
+        case _:
+            return ""

@@ -1,0 +1,118 @@
+"""`penstock export`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Annotated, Any, NamedTuple
+
+import typer
+
+from penstock.cli.opening import opened, run
+from penstock.cli.options import (
+    Json,
+    OnlyQueue,
+    OnlyState,
+    OnlyType,
+    Output,
+    Tenant,
+    Url,
+)
+from penstock.cli.output import err, json_line, print_json
+from penstock.cli.progress import progress
+from penstock.client.queue import Queue
+from penstock.errors import InvalidInput
+from penstock.insights.listing import listed
+from penstock.insights.records import event_record, portable_job_record
+
+
+class Wanted(NamedTuple):
+    state: str | None
+    queue: str | None
+    type: str | None
+
+
+def command(
+    jobs: Annotated[
+        bool, typer.Option("--jobs", help="The jobs; what you get by default.")
+    ] = False,
+    events: Annotated[bool, typer.Option("--events", help="Everything that happened.")] = False,
+    state: OnlyState = None,
+    queue: OnlyQueue = None,
+    type: OnlyType = None,
+    output: Output = None,
+    url: Url = None,
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """Completed jobs come without payload and result; their events have both. A file is replaced
+    when it is complete and not before. --json prints the counts as JSON.
+    """
+    if json and output is None:
+        raise InvalidInput("--json prints the counts, so the lines need a file: pass --output")
+    wanted = Wanted(None if state is None else state.value, queue, type)
+    counts = run(_export(jobs or not events, events, wanted, output, url, tenant))
+    if json:
+        print_json(counts)
+    else:
+        err().print("exported " + " and ".join(f"{n:,} {name}" for name, n in counts.items()))
+
+
+async def _export(
+    jobs: bool,
+    events: bool,
+    wanted: Wanted,
+    output: Path | None,
+    url: str | None,
+    tenant: str | None,
+) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    with _written(output) as file:
+        async with opened(url, tenant) as queue:
+            if jobs:
+                total = (await queue.stats()).jobs
+                counts["jobs"] = await _write("jobs", _jobs(queue, wanted), file, total)
+            if events:
+                counts["events"] = await _write("events", _events(queue, wanted), file, None)
+    return counts
+
+
+async def _jobs(queue: Queue, wanted: Wanted) -> AsyncIterator[dict[str, Any]]:
+    async for job in listed(queue, state=wanted.state, name=wanted.queue, type=wanted.type):
+        yield portable_job_record(job)
+
+
+async def _events(queue: Queue, wanted: Wanted) -> AsyncIterator[dict[str, Any]]:
+    only = {"queue": wanted.queue, "type": wanted.type}
+    async for event in queue.events("beginning", follow=False):
+        record = event_record(event)
+        if all(value is None or record.get(field) == value for field, value in only.items()):
+            yield record
+
+
+async def _write(
+    what: str, records: AsyncIterator[dict[str, Any]], file: IO[str], total: int | None
+) -> int:
+    count = 0
+    with progress(f"exporting {what}", total) as done:
+        async for record in records:
+            file.write(json_line(record))
+            count += 1
+            done(1)
+    return count
+
+
+@contextmanager
+def _written(path: Path | None) -> Iterator[IO[str]]:
+    if path is None:
+        yield sys.stdout
+        return
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            yield file
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,81 @@
+"""`penstock import`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from penstock.cli.opening import opened, run
+from penstock.cli.options import Json, Tenant, Url
+from penstock.cli.output import complain, print_json, say
+from penstock.cli.progress import progress
+from penstock.cli.reading import JobLines, new_job
+from penstock.client.newjob import NewJob
+from penstock.errors import InvalidInput, PenstockError
+from penstock.insights.records import unpacked_payload
+
+JOBS_PER_COMMIT: Final = 1_000
+COMPLAINTS_MAX: Final = 10
+_ENDED: Final = ("failed", "cancelled")
+
+
+def command(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="What `export` wrote; - is stdin.")
+    ] = Path("-"),
+    dead_letters: Annotated[
+        bool, typer.Option("--dead-letters", help="Failed and cancelled jobs too.")
+    ] = False,
+    url: Url = None,
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """They begin anew, waiting, with the ids they had: what is there already is left alone, so an
+    import that was interrupted can be run again. Jobs that had completed, and lines that are
+    events, are skipped.
+    """
+
+    def convert(record: Any) -> NewJob | None:
+        return _new_job(record, dead_letters)
+
+    run(_import(JobLines(file, convert), url, tenant, json))
+
+
+async def _import(lines: JobLines, url: str | None, tenant: str | None, json: bool) -> None:
+    counts = {"imported": 0, "present": 0, "skipped": lines.skipped, "failed": 0}
+    async with opened(url, tenant, make=True) as queue:
+        with progress("importing", lines.count) as done:
+            for batch in lines.batches(JOBS_PER_COMMIT):
+                for outcome in await queue.enqueue_many(batch):
+                    if isinstance(outcome, PenstockError):
+                        counts["failed"] += 1
+                        if counts["failed"] <= COMPLAINTS_MAX:
+                            complain(str(outcome))
+                    else:
+                        counts["imported" if outcome.status == "queued" else "present"] += 1
+                done(len(batch))
+    if json:
+        print_json(counts)
+    else:
+        say(
+            f"imported {counts['imported']:,} jobs; {counts['present']:,} were there already, "
+            f"{counts['skipped']:,} lines skipped"
+        )
+    if counts["failed"]:
+        raise typer.Exit(1)
+
+
+def _new_job(record: Any, dead_letters: bool) -> NewJob | None:
+    if isinstance(record, dict):
+        state = record.get("state", "pending")
+        if "event" in record or state == "completed" or (state in _ENDED and not dead_letters):
+            return None
+        if not record.get("id"):
+            raise InvalidInput(
+                "there is no id, by which a second import would know it; "
+                "`penstock enqueue --file` takes such lines"
+            )
+        record = {**record, "payload": unpacked_payload(record)}
+    return new_job(record, ignore_unknown=True)

@@ -1,0 +1,88 @@
+"""From the options of a command to an open queue, and from a coroutine to its result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final, TypeVar
+
+from penstock.address import Address, parse
+from penstock.cli.output import err
+from penstock.client.queue import Queue
+from penstock.errors import InvalidInput, PenstockError
+from penstock.runtime.loops import new_loop
+from penstock.wiring import open as open_queue
+from penstock.wiring import open_store
+
+Result = TypeVar("Result")
+
+SILENT_SECONDS: Final = 1.0
+"""How long something may take before a spinner says that it goes on."""
+
+
+class NoQueue(PenstockError):
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            f"there is no queue at {url}; check the address, or make one with `penstock enqueue`"
+        )
+
+
+def run(work: Coroutine[Any, Any, Result]) -> Result:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(work)
+
+
+def address_of(url: str | None, tenant: str | None = None) -> Address:
+    if not url:
+        raise InvalidInput(
+            "no queue's address: pass --url or set PENSTOCK_URL, "
+            "for example --url file:///var/lib/queue"
+        )
+    return parse(url, {} if tenant is None else {"tenant": tenant})
+
+
+@asynccontextmanager
+async def opened(
+    url: str | None, tenant: str | None = None, *, make: bool = False
+) -> AsyncIterator[Queue]:
+    """The queue, open. Only commands that put something in make one that is not there."""
+    address = address_of(url, tenant)
+    if not make:
+        await require_queue(address)
+    queue = open_queue(address.url, tenant=address.options.tenant)
+    with spinner(f"opening {address.url}"):
+        await queue.start()
+    try:
+        yield queue
+    finally:
+        await queue.close()
+
+
+async def require_queue(address: Address) -> None:
+    if address.scheme == "memory":
+        return
+    from penstock.engines.ledger.marker import read_marker
+
+    store = open_store(address)
+    try:
+        if await read_marker(store) is None:
+            raise NoQueue(address.url)
+    finally:
+        await store.close()
+
+
+@contextmanager
+def spinner(message: str) -> Iterator[None]:
+    """Says on a terminal what takes so long, once it does."""
+    console = err()
+    if not console.is_terminal:
+        yield
+        return
+    status = console.status(message)
+    timer = asyncio.get_running_loop().call_later(SILENT_SECONDS, status.start)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        status.stop()

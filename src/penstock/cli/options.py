@@ -1,0 +1,71 @@
+"""Options that many commands share, said once."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+_URL_HELP = "The queue's address: a folder, file:///…, s3://…, gs://… or az://…"
+
+Url: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--url", "-u", envvar="PENSTOCK_URL", metavar="URL", help=_URL_HELP),
+]
+UrlArgument: TypeAlias = Annotated[
+    str | None, typer.Argument(envvar="PENSTOCK_URL", metavar="URL", help=_URL_HELP)
+]
+PlainUrl: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--url", "-u", metavar="URL", help="The same as the argument."),
+]
+"""For commands that take the address as an argument: the option works there too."""
+Tenant: TypeAlias = Annotated[
+    str | None,
+    # Without the variable: it is the address that reads it, after what the URL itself says.
+    typer.Option("--tenant", "-t", help="Whose jobs; without, the URL's own."),
+]
+Json: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print JSON, one object a line, for programs.")
+]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Ids: TypeAlias = Annotated[
+    list[str], typer.Argument(metavar="ID…", help="Ids of jobs; - reads them from stdin.")
+]
+IdsOrNone: TypeAlias = Annotated[
+    list[str] | None, typer.Argument(metavar="ID…", help="Ids of jobs; - reads them from stdin.")
+]
+QueueName: TypeAlias = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
+OnlyQueue: TypeAlias = Annotated[
+    str | None, typer.Option("--queue", "-q", help="Only jobs of this queue.")
+]
+OnlyType: TypeAlias = Annotated[str | None, typer.Option("--type", help="Only jobs of this type.")]
+Output: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write there in place of stdout."),
+]
+
+
+class StateName(StrEnum):
+    """The states, and the two views of pending that people ask for."""
+
+    BLOCKED = "blocked"
+    PENDING = "pending"
+    SCHEDULED = "scheduled"
+    RETRYING = "retrying"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+OnlyState: TypeAlias = Annotated[
+    StateName | None, typer.Option("--state", "-s", help="Only jobs in this state.")
+]
+
+
+def one_url(argument: str | None, option: str | None) -> str | None:
+    """The address of a command that takes it as an argument or as the option."""
+    return option or argument

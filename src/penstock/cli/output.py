@@ -1,0 +1,142 @@
+"""What commands print: tables for people, JSON lines for programs, complaints on stderr.
+
+Everything that comes from a queue is printed as it is: no markup in it is interpreted, and control
+characters do not reach the terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+PIPED_COLUMNS: Final = 160
+"""How wide tables are where there is no terminal to ask."""
+
+ID_CHARACTERS: Final = 36
+FLEXIBLE_MIN: Final = 6
+PAUSE_SIGN: Final = "‖"
+"""Before the name of a paused queue, where it is not cut off."""
+
+STATE_STYLES: Final = {
+    "blocked": "magenta",
+    "pending": "yellow",
+    "scheduled": "yellow",
+    "running": "cyan",
+    "completed": "green",
+    "failed": "red",
+    "cancelled": "bright_black",
+}
+
+
+def out() -> Console:
+    return _console(stderr=False)
+
+
+def err() -> Console:
+    return _console(stderr=True)
+
+
+def complain(message: str) -> None:
+    """One red line on stderr; further lines point at what is meant."""
+    first, *rest = message.splitlines() or [""]
+    console = err()
+    console.print(Text(f"error: {clean(first)}", style="red"), soft_wrap=True)
+    for line in rest:
+        console.print(Text(line), soft_wrap=True)
+
+
+def say(message: str, style: str = "") -> None:
+    out().print(Text(message, style=style), soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """One object, one line."""
+    sys.stdout.write(json_line(value))
+    sys.stdout.flush()
+
+
+def json_line(value: Any) -> str:
+    return msgspec.json.encode(value, enc_hook=str).decode() + "\n"
+
+
+def table(*columns: str, right: Iterable[str] = (), flexible: Iterable[str] = ()) -> Table:
+    """An empty table. Where it is too wide, flexible columns give way and ids never do."""
+    made = Table(
+        box=box.SIMPLE_HEAD,
+        header_style="bold",
+        pad_edge=False,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    to_the_right, giving_way = set(right), set(flexible)
+    for column in columns:
+        fixed = column not in giving_way
+        made.add_column(
+            column,
+            justify="right" if column in to_the_right else "left",
+            no_wrap=fixed,
+            overflow="ellipsis",
+            min_width=ID_CHARACTERS if column == "id" else FLEXIBLE_MIN if not fixed else None,
+        )
+    return made
+
+
+def add_row(rows: Table, *cells: object) -> None:
+    rows.add_row(*(cell if isinstance(cell, Text) else text(cell) for cell in cells))
+
+
+def text(value: object, style: str = "", *, wrap: bool = False) -> Text:
+    """A cell on one line, cut where it has to be, or on as many lines as it needs."""
+    if value is None:
+        return Text("–", style="bright_black")
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    words = f"{value:,}" if is_number else clean(str(value))
+    return Text(words, style, no_wrap=not wrap, overflow="fold" if wrap else "ellipsis")
+
+
+def state_text(state: str) -> Text:
+    return Text(state, style=STATE_STYLES.get(state, ""))
+
+
+def clean(words: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in words)
+
+
+def when(at: float | None) -> str:
+    """A time as people read it, in UTC."""
+    if at is None:
+        return "–"
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def duration(seconds: float | None) -> str:
+    """At most six characters, since it stands in columns: 812ms, 1.7s, 2m05s, 3h04m, 2d03h."""
+    if seconds is None:
+        return "–"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f}ms"
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m{rest:02d}s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours}h{minutes:02d}m"
+    return f"{hours // 24}d{hours % 24:02d}h"
+
+
+def _console(*, stderr: bool) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    is_terminal = stream.isatty()
+    width = None if is_terminal or os.environ.get("COLUMNS") else PIPED_COLUMNS
+    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)

@@ -1,0 +1,58 @@
+"""`penstock replay`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from penstock.cli.acting import act, confirm, error_or, failed_ids, is_no_error
+from penstock.cli.opening import opened, run
+from penstock.cli.options import IdsOrNone, Json, OnlyQueue, OnlyType, Tenant, Url, Yes
+from penstock.cli.output import print_json, say
+from penstock.cli.reading import ids_of
+from penstock.errors import InvalidInput
+
+
+def command(
+    ids: IdsOrNone = None,
+    type: OnlyType = None,
+    queue: OnlyQueue = None,
+    all_failed: Annotated[bool, typer.Option("--all-failed", help="Every failed job.")] = False,
+    yes: Yes = False,
+    url: Url = None,
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """By ids, or all failed jobs of a type or queue. They are due at once, failures forgotten."""
+    by_filter = all_failed or type is not None or queue is not None
+    if by_filter == bool(ids):
+        raise InvalidInput("name ids, or choose failed jobs with --type, --queue or --all-failed")
+    if ids:
+        run(_replay(ids_of(ids), url, tenant, json))
+    else:
+        run(_replay_failed(queue, type, yes, url, tenant, json))
+
+
+async def _replay(ids: list[str], url: str | None, tenant: str | None, json: bool) -> None:
+    async with opened(url, tenant) as queue:
+        await act(
+            ids,
+            "replaying",
+            queue.replay,
+            is_fine=is_no_error,
+            words=error_or("replayed"),
+            json=json,
+        )
+
+
+async def _replay_failed(
+    name: str | None, type: str | None, yes: bool, url: str | None, tenant: str | None, json: bool
+) -> None:
+    async with opened(url, tenant) as queue:
+        ids = await failed_ids(queue, name, type)
+    if not ids:
+        print_json({"replayed": 0}) if json else say("no failed jobs to replay")
+        return
+    confirm(f"replay {len(ids):,} failed jobs?", yes)
+    await _replay(ids, url, tenant, json)

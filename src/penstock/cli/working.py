@@ -1,0 +1,108 @@
+"""Running a worker from its first line to its last: banner, signals, summary."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from msgspec.structs import asdict
+from rich.table import Table
+
+import penstock
+from penstock.app.app import App
+from penstock.cli.output import out, print_json, say, text
+from penstock.worker.options import WorkerOptions
+from penstock.worker.worker import Worker
+
+logger = logging.getLogger("penstock.cli")
+
+
+async def work(place: str, app: App, options: WorkerOptions, *, json: bool) -> None:
+    queue = await app.queue()
+    worker = Worker(app, options)
+    facts = {
+        "version": penstock.__version__,
+        "app": place,
+        "tasks": sorted(app.tasks),
+        "queue": queue.capabilities.backend,
+        "tenant": queue.tenant,
+        "worker": worker.name,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "queues": list(options.queues) if options.queues else None,
+        "concurrency": options.concurrency,
+        "lease_seconds": options.lease_seconds,
+        "grace_seconds": options.grace_seconds,
+        "burst": options.burst,
+        "monitor": options.monitor,
+    }
+    print_json({"event": "started", **facts}) if json else _banner(facts)
+    try:
+        with _signals(worker, options):
+            await worker.run()
+    finally:
+        await app.close()
+    counters = asdict(worker.counters)
+    if json:
+        print_json({"event": "stopped", **counters})
+    else:
+        say(
+            "stopped: "
+            + ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counters.items())
+        )
+
+
+@contextmanager
+def _signals(worker: Worker, options: WorkerOptions) -> Iterator[None]:
+    """The first signal drains, each further one gives everything back at once."""
+    loop = asyncio.get_running_loop()
+    heard = False
+
+    def stop() -> None:
+        nonlocal heard
+        if heard:
+            logger.warning("giving back %d jobs at once", len(worker.running))
+        else:
+            logger.info(
+                "draining: %d jobs have %g s to finish; once more to give them back at once",
+                len(worker.running),
+                options.grace_seconds,
+            )
+        heard = True
+        worker.stop()
+
+    wanted = (signal.SIGTERM, signal.SIGINT)
+    for number in wanted:
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in wanted:
+            loop.remove_signal_handler(number)
+
+
+def _banner(facts: dict[str, Any]) -> None:
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(style="bold", no_wrap=True)
+    rows.add_column(overflow="fold")
+    shown = {
+        "penstock": f"{facts['version']}, worker {facts['worker']}",
+        "app": facts["app"],
+        "tasks": ", ".join(facts["tasks"]) or "none",
+        "store": f"{facts['queue']}, tenant {facts['tenant']}",
+        "queues": ", ".join(facts["queues"]) if facts["queues"] else "all",
+        "runs": f"{facts['concurrency']} at once, leases of {facts['lease_seconds']:g} s, "
+        f"{facts['grace_seconds']:g} s of grace",
+        "ends": "when nothing is due" if facts["burst"] else "with ctrl-c or SIGTERM",
+    }
+    for name, value in shown.items():
+        rows.add_row(name, text(value))
+    console = out()
+    console.print(rows)
+    console.file.flush()

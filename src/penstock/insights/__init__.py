@@ -1,0 +1,1 @@
+"""Read models: what the command line and the dashboard show, as plain values without layout."""

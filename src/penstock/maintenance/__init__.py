@@ -1,0 +1,1 @@
+"""Housekeeping: what somebody has to do now and then, and one of many does."""

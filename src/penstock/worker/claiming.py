@@ -1,0 +1,131 @@
+"""Claiming: as many jobs at once as there is room for, and none before there is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from penstock.app.app import App
+from penstock.client.queue import Queue
+from penstock.errors import OutcomeUnknown, StoreError
+from penstock.kernel.job import Job
+from penstock.runtime.complaints import Complaints
+from penstock.runtime.services import Services
+from penstock.runtime.tasks import first_of
+from penstock.worker.options import WorkerOptions
+from penstock.worker.settling import Settler
+from penstock.worker.slots import Slots
+
+WAIT_SECONDS: Final = 5.0
+LEASE_LEFT_MIN: Final = 1 / 3
+"""Leases that arrive with less of them left are given back unused."""
+
+
+class Claiming:
+    """Hands each job to `start`, with the time from before it was asked for.
+
+    Ends when told to stop, in a burst when nothing is due any more, and after `jobs_max` jobs.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        app: App,
+        options: WorkerOptions,
+        services: Services,
+        complaints: Complaints,
+        slots: Slots,
+        settler: Settler,
+        start: Callable[[Job, float], None],
+    ) -> None:
+        self._queue = queue
+        self._options = options
+        self._services = services
+        self._complaints = complaints
+        self._slots = slots
+        self._settler = settler
+        self._start = start
+        self._types_without_process = _types_without_process(app)
+        self._claimed = 0
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        backoff = self._services.backoff(0.1, 5.0)
+        while not stopping.is_set() and self._left > 0:
+            was_quiet = self._slots.is_idle and self._settler.is_empty
+            try:
+                if not any(self._room()):
+                    await self._slots.changed()
+                elif not await self._claim():
+                    if self._options.burst and was_quiet:
+                        return
+                    await self._wait()
+            except (StoreError, OutcomeUnknown) as error:
+                self._complaints.trouble("a claim", error)
+                await self._services.clock.sleep(backoff.next_seconds())
+            else:
+                self._complaints.fine()
+                backoff.reset()
+
+    @property
+    def _left(self) -> float:
+        jobs_max = self._options.jobs_max
+        return float("inf") if jobs_max is None else jobs_max - self._claimed
+
+    def _room(self) -> tuple[int, int]:
+        """How many jobs can start, of any type, and more of those types that need no process."""
+        free = int(min(self._slots.free, self._left))
+        if self._types_without_process is None:
+            return free, 0
+        any_type = min(free, self._slots.free_processes)
+        return any_type, free - any_type if self._types_without_process else 0
+
+    async def _claim(self) -> bool:
+        """Claims for every free slot and starts what it gets. False: there was nothing."""
+        clock, lease_seconds = self._services.clock, self._options.lease_seconds
+        sent_at = clock.elapsed()
+        any_type, more = self._room()
+        claims = [
+            self._queue.claim(
+                count,
+                queues=self._options.queues,
+                types=types,
+                worker=self._options.name,
+                lease_seconds=lease_seconds,
+            )
+            for count, types in ((any_type, None), (more, self._types_without_process))
+            if count > 0
+        ]
+        # Sent together, two claims share a commit.
+        answers = await asyncio.gather(*claims) if len(claims) > 1 else [await claims[0]]
+        jobs = [job for claimed in answers for job in claimed]
+        if clock.elapsed() - sent_at > (1 - LEASE_LEFT_MIN) * lease_seconds:
+            await self._queue.release(jobs)
+            return bool(jobs)
+        self._claimed += len(jobs)
+        for job in jobs:
+            self._start(job, sent_at)
+        return bool(jobs)
+
+    async def _wait(self) -> None:
+        """Until there may be something to claim; in a burst, at most until all is done."""
+        any_type, _ = self._room()
+        types = None if any_type else self._types_without_process
+        queues = self._options.queues
+        waits = [self._queue.wait_for_work(queues, types, timeout_seconds=WAIT_SECONDS)]
+        if not any_type:
+            waits.append(self._slots.changed())
+        if self._options.burst:
+            waits.append(self._quiet())
+        await first_of(*waits)
+
+    async def _quiet(self) -> None:
+        await self._slots.idle()
+        await self._settler.drained()
+
+
+def _types_without_process(app: App) -> tuple[str, ...] | None:
+    """None: no task of the app needs one, so nothing has to be told apart."""
+    if not any(task.cpu for task in app.tasks.values()):
+        return None
+    return tuple(name for name, task in app.tasks.items() if not task.cpu)

@@ -1,0 +1,86 @@
+"""How an attempt ended, and what the queue is to be told about it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+
+from penstock.app.control import Permanent, Retry, Snooze
+from penstock.errors import ArgumentsInvalid, PenstockError, UnknownTask
+from penstock.kernel.job import Job
+
+MESSAGE_CHARACTERS_MAX: Final = 4_000
+"""What is kept of an error's words."""
+
+
+class Succeeded(Struct, frozen=True, gc=False):
+    job: Job
+    result: Any
+
+
+class FailedAttempt(Struct, frozen=True):
+    job: Job
+    error: BaseException
+    kind: str
+    retry: bool = True
+    delay_seconds: float | None = None
+
+    @property
+    def message(self) -> str:
+        name, words = type(self.error).__name__, _words(self.error)
+        text = (f"{name}: {words}" if words else name)[:MESSAGE_CHARACTERS_MAX]
+        # A lone surrogate, as in a file name that is no text, can't be stored.
+        return text.encode(errors="replace").decode()
+
+
+class GivenBack(Struct, frozen=True):
+    job: Job
+    until: float | None = None
+
+
+class Stalled(Struct, frozen=True):
+    """The lease was lost or the job cancelled: there is nothing left to tell the queue."""
+
+    job: Job
+    reason: PenstockError
+
+
+Ending: TypeAlias = Succeeded | FailedAttempt | GivenBack | Stalled
+
+
+def ending_of(job: Job, error: BaseException, now: float) -> Ending:
+    """What an exception of the handler means."""
+    match error:
+        case Retry():
+            return FailedAttempt(job, error, "retry", delay_seconds=error.after)
+        case Snooze():
+            until = error.until if error.until is not None else now + (error.seconds or 0.0)
+            return GivenBack(job, until)
+        case Permanent():
+            return FailedAttempt(job, error, "permanent", retry=False)
+        case ArgumentsInvalid():
+            return FailedAttempt(job, error, "arguments", retry=False)
+        case UnknownTask():
+            return FailedAttempt(job, error, "unknown_task", retry=False)
+        case asyncio.CancelledError():
+            # Nobody asked for it: the handler cancelled itself.
+            return FailedAttempt(job, error, "cancelled_itself")
+        case SystemExit() | KeyboardInterrupt():
+            # A handler ends its attempt, not the worker.
+            return FailedAttempt(job, error, "exit")
+        case _:
+            return FailedAttempt(job, error, "error")
+
+
+def timed_out(job: Job) -> FailedAttempt:
+    limit = TimeoutError(f"the attempt took longer than {job.timeout_seconds:g} s")
+    return FailedAttempt(job, limit, "timeout")
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:  # noqa: BLE001  # an error that can't even say what it is
+        return f"its message can't be shown: {type(broken).__name__}"

@@ -1,0 +1,72 @@
+"""Room for jobs: a worker holds no more of them than it can start at once."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from typing import Any
+
+from penstock.runtime.tasks import Signal
+from penstock.worker.running import Run
+
+
+class Slots:
+    """A slot is free again when its handler has ended: not before, even if the attempt is over.
+
+    Tasks with `cpu=True` need a process besides, of which there are fewer.
+    """
+
+    def __init__(self, concurrency: int, processes: int) -> None:
+        self.runs: set[Run] = set()
+        self.lingering = 0
+        """Threads whose attempt is over, and which have not noticed."""
+        self._concurrency = concurrency
+        self._processes = processes
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._changes = Signal()
+
+    @property
+    def free(self) -> int:
+        return self._concurrency - len(self.runs) - self.lingering
+
+    @property
+    def free_processes(self) -> int:
+        return self._processes - sum(run.needs_process for run in self.runs)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.runs
+
+    def take(self, run: Run) -> None:
+        self.runs.add(run)
+        self._idle.clear()
+
+    def give_up(self, run: Run) -> None:
+        self.runs.discard(run)
+        if not self.runs:
+            self._idle.set()
+        self._changes.set()
+
+    def linger(self, thread: Future[Any]) -> None:
+        """Keeps the slot of a thread that can't be interrupted until it ends by itself."""
+        self.lingering += 1
+        loop = asyncio.get_running_loop()
+
+        def ended(_: Future[Any]) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._lingered)
+
+        thread.add_done_callback(ended)
+
+    async def changed(self) -> None:
+        """Until a slot is given up."""
+        await self._changes.next()
+
+    async def idle(self) -> None:
+        """Until nothing runs."""
+        await self._idle.wait()
+
+    def _lingered(self) -> None:
+        self.lingering -= 1
+        self._changes.set()

@@ -1,0 +1,301 @@
+"""The worker: claims what it has room for, runs it, says how it ended.
+
+It never holds more leases than it can start: a claim asks for as many jobs as there are free slots,
+and a slot is free again when its handler has ended. What ended is settled in the background, so
+acks of one wave and the claim of the next share a commit.
+
+Stopping has three steps: no more claims; handlers get `grace_seconds` to finish; what is left is
+cancelled and given back without counting a failure. A second `stop` skips the waiting. A handler
+that ignores its cancellation is left behind: its job is given back all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from types import TracebackType
+from typing import Any, Final, Self
+
+from msgspec.structs import asdict, replace
+
+from penstock.app.app import App
+from penstock.app.context import JobContext
+from penstock.app.running import run
+from penstock.client.queue import Queue
+from penstock.errors import LeaseLost, UnknownTask
+from penstock.kernel.job import Job
+from penstock.maintenance.monitor import Monitor
+from penstock.ports.backend import WorkerRecord
+from penstock.runtime.complaints import Complaints
+from penstock.runtime.services import Services
+from penstock.runtime.tasks import TaskSet, first_of, within
+from penstock.worker.claiming import Claiming
+from penstock.worker.endings import (
+    Ending,
+    FailedAttempt,
+    GivenBack,
+    Stalled,
+    Succeeded,
+    ending_of,
+    timed_out,
+)
+from penstock.worker.heart import Heart
+from penstock.worker.hooks import Hooks, call_each, call_harmlessly
+from penstock.worker.options import Counters, WorkerOptions
+from penstock.worker.places import Places
+from penstock.worker.registration import RUNNING_SHOWN_MAX, Registration, default_name
+from penstock.worker.running import Run
+from penstock.worker.settling import Settler
+from penstock.worker.slots import Slots
+
+__all__ = ["Counters", "Worker", "WorkerOptions"]
+
+logger = logging.getLogger(__name__)
+
+STOP_SECONDS_MAX: Final = 5.0
+"""How long a cancelled handler may take to notice."""
+
+
+class Worker:
+    """Runs an app's tasks: `await penstock.Worker(app).run()`, in the app's own loop.
+
+    `async with penstock.Worker(app):` runs one beside the block, and drains it at the end.
+    """
+
+    def __init__(
+        self, app: App, options: WorkerOptions | None = None, services: Services | None = None
+    ) -> None:
+        self.options = options or WorkerOptions()
+        self.name = self.options.name or default_name()
+        self.counters = Counters()
+        self._app = app
+        self._services = services or Services()
+        self._started_at = self._services.clock.now()
+        self._slots = Slots(self.options.concurrency, self.options.processes)
+        self._places = Places(self.options.concurrency, self.options.processes, self._slots.linger)
+        self._complaints = Complaints(logger, self._services.clock)
+        self._hooks = Hooks(app, self._services.clock)
+        self._tasks = TaskSet("worker")
+        self._attempts = TaskSet("attempts")
+        self._beside = TaskSet("embedded worker")
+        self._ready = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._hurry = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        running = self._beside.start("run", self._run_beside())
+        await self._ready.wait()
+        if running.done():
+            await running
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+        if error is not None:
+            self.stop()
+        await self._beside.finished()
+        await self._beside.stop()
+
+    @property
+    def running(self) -> list[str]:
+        """The ids of the jobs under way."""
+        return [attempt.job.id for attempt in self._slots.runs]
+
+    @property
+    def left_behind(self) -> int:
+        """Handlers that would not stop when they were told; they end with the process."""
+        return len(self._slots.runs) + self._slots.lingering
+
+    def stop(self) -> None:
+        """Drains and ends; called again, gives everything back at once."""
+        if self._stopping.is_set():
+            self._hurry.set()
+        self._stopping.set()
+
+    async def _run_beside(self) -> None:
+        try:
+            await self.run()
+        finally:
+            # One that could not start keeps nobody waiting.
+            self._ready.set()
+
+    async def run(self) -> None:
+        """Works until stopped or, in a burst, until nothing is due."""
+        queue = await self._app.queue()
+        # What a start hook could not prepare no handler can use, so nothing is claimed then.
+        await call_each(self._app.start_hooks, self._app)
+        settler = Settler(queue, self._services, self._complaints, self._settled)
+        registration = Registration(queue, self._services, lambda: self._describe(queue))
+        settling = self._tasks.start("settling", settler.run())
+        claiming = self._tasks.start("claims", self._claiming(queue, settler).run(self._stopping))
+        essential = {
+            settling,
+            claiming,
+            self._tasks.start("heartbeats", self._heart(queue, settler).run()),
+            self._tasks.start("registration", registration.run()),
+            self._tasks.start("stopping", self._stopping.wait()),
+        }
+        if self.options.monitor:
+            monitor = Monitor(queue, self.name, self._services)
+            essential.add(self._tasks.start("monitor", monitor.run()))
+        self._ready.set()
+        try:
+            # Whatever ends first, be it with an error, ends the worker.
+            await _any_of(essential)
+        except asyncio.CancelledError:
+            self._hurry.set()
+            raise
+        finally:
+            claiming.cancel()
+            await self._wind_down(settler, settling, registration)
+
+    def _claiming(self, queue: Queue, settler: Settler) -> Claiming:
+        return Claiming(
+            queue,
+            self._app,
+            replace(self.options, name=self.name),
+            self._services,
+            self._complaints,
+            self._slots,
+            settler,
+            lambda job, sent_at: self._start(job, settler, sent_at),
+        )
+
+    def _heart(self, queue: Queue, settler: Settler) -> Heart:
+        def abandon(attempt: Run) -> None:
+            logger.warning("job %s ignores that its time is up", attempt.job.id)
+            attempt.abandon()
+            settler.add(timed_out(attempt.job))
+
+        return Heart(
+            queue,
+            self._services,
+            self._complaints,
+            self.options.lease_seconds,
+            lambda: self._slots.runs,
+            abandon,
+        )
+
+    # Running
+
+    def _start(self, job: Job, settler: Settler, sent_at: float) -> None:
+        self.counters.claimed += 1
+        task = self._app.tasks.get(job.type)
+        context = JobContext(job, self._app.state)
+        attempt = Run(job, context, sent_at, needs_process=task is not None and task.cpu)
+        self._slots.take(attempt)
+        attempt.task = self._attempts.start(job.id, self._attempt(attempt, settler))
+
+    async def _attempt(self, attempt: Run, settler: Settler) -> None:
+        try:
+            ending = await self._ending(attempt)
+        finally:
+            self._slots.give_up(attempt)
+        if not attempt.is_over:
+            settler.add(ending)
+
+    async def _ending(self, attempt: Run) -> Ending:
+        job, limit = attempt.job, None
+        try:
+            async with asyncio.timeout(job.timeout_seconds) as limit:
+                task = self._app.tasks.get(job.type)
+                if task is None:
+                    raise UnknownTask(job.type, self._app.tasks)
+                result = await run(self._app, task, attempt.context, self._places.execute)
+        except BaseException as error:  # noqa: BLE001  # a handler may raise anything at all
+            if attempt.lost is not None:
+                return Stalled(job, attempt.lost)
+            if attempt.given_back:
+                return GivenBack(job)
+            if limit is not None and limit.expired():
+                attempt.context.stop(LeaseLost(job.id))
+                return timed_out(job)
+            return ending_of(job, error, self._services.clock.now())
+        if attempt.lost is not None:
+            # It swallowed the cancellation; what it made counts for nothing all the same.
+            return Stalled(job, attempt.lost)
+        return Succeeded(job, result)
+
+    def _settled(self, ending: Ending) -> None:
+        match ending:
+            case Succeeded():
+                self.counters.completed += 1
+            case FailedAttempt():
+                self.counters.failed += 1
+                logger.info("job %s failed: %s", ending.job.id, ending.message)
+            case GivenBack():
+                self.counters.given_back += 1
+            case Stalled():
+                self.counters.stalled += 1
+        self._hooks.tell(ending)
+
+    def _describe(self, queue: Queue) -> WorkerRecord:
+        return WorkerRecord(
+            id=self.name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            tenant=queue.tenant,
+            queues=None if self.options.queues is None else list(self.options.queues),
+            concurrency=self.options.concurrency,
+            started_at=self._started_at,
+            seen_at=self._services.clock.now(),
+            state="draining" if self._stopping.is_set() else "running",
+            running=self.running[:RUNNING_SHOWN_MAX],
+            counters=asdict(self.counters),
+        )
+
+    # Stopping
+
+    async def _wind_down(
+        self, settler: Settler, settling: asyncio.Task[Any], registration: Registration
+    ) -> None:
+        try:
+            await self._drain(settler)
+            # Longer than a lease lasts there is nothing to tell: the queue has taken it back.
+            told = self._tasks.start("last words", settler.drained())
+            hurry = self._tasks.start("hurry", self._hurry.wait())
+            seconds = self.options.lease_seconds
+            await _any_of({told, settling, hurry}, seconds)
+            await _any_of({told, settling}, STOP_SECONDS_MAX)
+            if not told.done():
+                logger.warning("the queue could not be told how some jobs ended; they run again")
+            await self._hooks.end()
+            await registration.end()
+        finally:
+            await self._let_go()
+
+    async def _drain(self, settler: Settler) -> None:
+        """Waits for the handlers within the grace, then gives back what is left."""
+        clock = self._services.clock
+        done = first_of(self._hurry.wait(), self._slots.idle())
+        await within(self.options.grace_seconds, clock, done)
+        for attempt in self._slots.runs:
+            attempt.give_back()
+        if await within(STOP_SECONDS_MAX, clock, self._slots.idle()):
+            return
+        logger.warning("these jobs' handlers ignore cancellation: %s", ", ".join(self.running))
+        for attempt in self._slots.runs:
+            if not attempt.is_over and attempt.lost is None:
+                attempt.abandon()
+                settler.add(GivenBack(attempt.job))
+
+    async def _let_go(self) -> None:
+        try:
+            await self._tasks.stop()
+            if not self._slots.runs:
+                await self._attempts.stop()
+        finally:
+            self._places.close()
+            for hook in self._app.stop_hooks:
+                await call_harmlessly(hook, self._app)
+
+
+async def _any_of(tasks: set[asyncio.Task[Any]], timeout_seconds: float | None = None) -> None:
+    await asyncio.wait(tasks, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)

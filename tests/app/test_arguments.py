@@ -1,0 +1,223 @@
+"""Arguments: bound when a job is enqueued, checked when it runs, typed on the way back."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import uuid
+from decimal import Decimal
+from typing import Any, TypedDict
+
+import msgspec
+import pytest
+
+import penstock
+from penstock.errors import ArgumentsInvalid, ResultInvalid
+from penstock.kernel.job import State
+from penstock.testing.kit import Kit
+
+
+class Size(msgspec.Struct):
+    width: int
+    height: int = 1
+
+
+@dataclasses.dataclass
+class Point:
+    x: float
+    y: float
+
+
+class Address(TypedDict):
+    street: str
+    number: int
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+MOMENT = datetime.datetime(2026, 2, 3, 4, 5, 6, tzinfo=datetime.UTC)
+VALUES: list[tuple[Any, Any]] = [
+    (int, 7),
+    (str, "text"),
+    (bool, True),
+    (float | None, None),
+    (list[int], [1, 2]),
+    (tuple[int, str], (1, "a")),
+    (set[str], {"a"}),
+    (dict[int, str], {1: "one"}),
+    (bytes, b"\x00\xff"),
+    (datetime.datetime, MOMENT),
+    (datetime.date, MOMENT.date()),
+    (datetime.timedelta, datetime.timedelta(minutes=5)),
+    (Decimal, Decimal("1.10")),
+    (uuid.UUID, uuid.UUID(int=7)),
+    (Colour, Colour.RED),
+    (Size, Size(640, 480)),
+    (Point, Point(1.5, 2.5)),
+    (Address, {"street": "Main", "number": 7}),
+    (list[Size | None], [Size(1), None]),
+    (Any, {"anything": [1]}),
+]
+
+
+@pytest.mark.parametrize("codec", ["json", "msgpack"])
+@pytest.mark.parametrize(("annotation", "value"), VALUES, ids=[str(each) for each, _ in VALUES])
+async def test_a_handler_gets_the_very_value_that_was_enqueued(
+    app: penstock.App, kit: Kit, annotation: Any, value: Any, codec: str
+) -> None:
+    got: list[Any] = []
+
+    async def take(value: Any) -> Any:
+        got.append(value)
+        return value
+
+    take.__annotations__.update(value=annotation, **{"return": annotation})
+    task = app.task(codec=codec)(take)
+    receipt = await task.enqueue(value)
+    assert (await kit.drain()).completed == 1
+    assert got == [value]
+    assert type(got[0]) is type(value)
+    job = await kit.queue.get(receipt.id)
+    assert job is not None
+    assert task.signature.result(job.result) == value
+
+
+@pytest.mark.parametrize(
+    ("payload", "problem"),
+    [
+        ({"width": "wide"}, "Expected `int`, got `str` - at `$.width`"),
+        ({}, "missing required field `width`"),
+        (None, "missing required field `width`"),
+        ({"width": 1, "depth": 2}, "unknown field `depth`"),
+        ([], "Expected `object`, got `array`"),
+        (0, "Expected `object`, got `int`"),
+        ("", "Expected `object`, got `str`"),
+        (False, "Expected `object`, got `bool`"),
+    ],
+)
+async def test_a_payload_that_does_not_fit_fails_at_once_and_says_why(
+    app: penstock.App, kit: Kit, payload: Any, problem: str
+) -> None:
+    ran = []
+
+    @app.task
+    async def resize(width: int, height: int = 1) -> None:
+        ran.append(width)
+
+    receipt = await kit.queue.enqueue("resize", payload)
+    assert (await kit.drain()).failed == 1
+    job = await kit.queue.get(receipt.id)
+    assert job is not None
+    assert (job.state, job.attempt) == (State.FAILED, 1)
+    assert job.errors[0].kind == "arguments"
+    assert problem.lower() in job.errors[0].message.lower()
+    assert not ran
+
+
+async def test_defaults_fill_in_what_is_left_out(app: penstock.App, kit: Kit) -> None:
+    @app.task
+    async def resize(width: int, *, height: int = 480) -> list[int]:
+        return [width, height]
+
+    await resize.enqueue(640)
+    await resize.enqueue(width=640, height=1)
+    await kit.drain()
+    assert [job.result for job in await kit.jobs()] == [[640, 480], [640, 1]]
+
+
+async def test_a_task_without_arguments_needs_no_payload(app: penstock.App, kit: Kit) -> None:
+    @app.task
+    async def tick() -> str:
+        return "tock"
+
+    await kit.queue.enqueue("tick")
+    await tick.enqueue()
+    assert (await kit.drain()).completed == 2
+
+
+async def test_what_can_be_anything_needs_no_annotation(app: penstock.App, kit: Kit) -> None:
+    async def echo(value):  # type: ignore[no-untyped-def]
+        return value
+
+    task = app.task(echo)
+    await task.enqueue({"a": [1]})
+    await kit.drain()
+    assert [job.result for job in await kit.jobs()] == [{"a": [1]}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "problem"),
+    [
+        ((), {}, "resize: missing a required argument: 'width'"),
+        ((1, 2, 3), {}, "resize: too many positional arguments"),
+        ((1,), {"depth": 3}, "resize: got an unexpected keyword argument 'depth'"),
+        ((1,), {"width": 3}, "resize: multiple values for argument 'width'"),
+    ],
+)
+def test_a_call_that_the_function_would_refuse_is_refused_before_it_is_enqueued(
+    app: penstock.App, arguments: tuple[Any, ...], named: dict[str, Any], problem: str
+) -> None:
+    @app.task
+    async def resize(width: int, height: int = 1) -> None: ...
+
+    with pytest.raises(TypeError, match=problem):
+        resize.job(*arguments, **named)
+
+
+async def test_the_context_is_given_to_whoever_declares_it_wherever_it_stands(
+    app: penstock.App, kit: Kit
+) -> None:
+    @app.task
+    async def first(context: penstock.JobContext, name: str) -> list[Any]:
+        return [context.id, context.attempt, context.tenant, name]
+
+    @app.task
+    def last(name: str, *, context: penstock.JobContext) -> list[Any]:
+        return [context.id, context.fence > 0, context.is_cancelled, name]
+
+    one = await first.enqueue("Ada")
+    other = await last.options(id="mine").enqueue("Ada")  # type: ignore[call-arg]
+    await kit.drain()
+    assert [job.result for job in await kit.jobs()] == [
+        [one.id, 1, "default", "Ada"],
+        [other.id, True, False, "Ada"],
+    ]
+
+
+async def test_a_caller_cannot_pass_the_context(app: penstock.App) -> None:
+    @app.task
+    async def work(context: penstock.JobContext, name: str) -> None: ...
+
+    with pytest.raises(TypeError, match="unexpected keyword argument 'context'"):
+        work.job("Ada", context=None)  # type: ignore[call-arg]
+
+
+def test_a_result_that_does_not_fit_its_annotation_says_so(app: penstock.App) -> None:
+    @app.task
+    async def count() -> int: ...  # type: ignore[empty-body]
+
+    with pytest.raises(ResultInvalid, match="Expected `int`, got `str`") as caught:
+        count.signature.result("many")
+    assert caught.value.task == "count"
+
+
+def test_a_result_type_that_cannot_be_checked_leaves_results_as_they_are(
+    app: penstock.App,
+) -> None:
+    @app.task
+    async def work() -> str | bytes: ...  # type: ignore[empty-body]
+
+    assert work.signature.result({"a": 1}) == {"a": 1}
+
+
+async def test_arguments_of_a_task_that_runs_here_are_checked_the_same(app: penstock.App) -> None:
+    @app.task
+    async def resize(size: Size) -> int:
+        return size.width
+
+    assert await app.execute_now(resize, size=Size(7)) == 7
+    with pytest.raises(ArgumentsInvalid):
+        await app.execute_now(resize, size="wide")

@@ -1,0 +1,142 @@
+"""Export and import, vacuum, doctor, bench."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.client.blocking import BlockingQueue
+from tests.cli.running import Penstock
+
+
+def test_jobs_come_out_as_lines(run: Penstock, failed_id: str) -> None:
+    ran = run("export")
+    assert ran.object["id"] == failed_id
+    assert ran.stderr == "exported 1 jobs\n"
+
+
+def test_an_export_to_a_file_counts_what_it_wrote(
+    run: Penstock, failed_id: str, folder: Path
+) -> None:
+    file = folder / "out.jsonl"
+    ran = run("export", "--jobs", "--events", "--output", str(file), "--json")
+    assert ran.object == {"jobs": 1, "events": 3}
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line.get("event") for line in lines] == [None, "enqueued", "claimed", "failed"]
+    assert [path.name for path in folder.glob("out*")] == ["out.jsonl"]
+
+
+def test_an_export_can_be_narrowed(run: Penstock, queue: BlockingQueue, failed_id: str) -> None:
+    queue.enqueue("add", 1, id="a")
+    assert run("export", "--state", "pending").object["id"] == "a"
+    assert len(run("export", "--events", "--queue", "images").lines) == 3
+
+
+def test_what_was_exported_can_be_imported_and_twice_is_once(
+    run: Penstock, queue: BlockingQueue, failed_id: str, folder: Path
+) -> None:
+    queue.enqueue("add", {"a": 1}, id="a", key="k", priority=4, meta={"m": 1})
+    queue.enqueue("blob", b"\x00\xff", id="b")
+    queue.enqueue("packed", {"data": b"\x01"}, id="c", codec="msgpack")
+    file = folder / "out.jsonl"
+    run("export", "--output", str(file))
+    other = Penstock(str(folder / "other"))
+    first = other("import", str(file), "--json").object
+    assert first == {"imported": 3, "present": 0, "skipped": 1, "failed": 0}
+    assert other("import", str(file)).stdout.startswith("imported 0 jobs; 3 were there already")
+    with penstock.open_sync(other.url) as there:
+        job = there.get("a")
+        assert (job.payload, job.key, job.priority, job.meta) == ({"a": 1}, "k", 4, {"m": 1})
+        assert there.get("b").payload == b"\x00\xff"
+        assert there.get("c").payload == {"data": b"\x01"}
+    dead = other("import", "--dead-letters", "--json", input=file.read_text()).object
+    assert (dead["imported"], dead["present"]) == (1, 3)
+
+
+def test_an_import_needs_ids(run: Penstock) -> None:
+    ran = run("import", input='{"type": "a"}\n')
+    assert ran.code == 2
+    assert "line 1 of stdin: there is no id" in ran.stderr
+
+
+def test_vacuum_says_what_it_deleted(run: Penstock, queue: BlockingQueue) -> None:
+    assert run("vacuum", run.url).stdout.startswith("deleted 0 log objects")
+    assert run("vacuum", "--json").object["log_objects"] == 0
+
+
+def test_doctor_finds_a_healthy_queue_healthy(run: Penstock, failed_id: str) -> None:
+    ran = run("doctor", run.url)
+    assert ran.code == 0
+    assert "0 failed" in ran.stdout
+    for words in ("conditional create", "read after write", "clock", "latency", "log is a chain"):
+        assert words in ran.stdout
+    checks = run("doctor", "--url", run.url, "--json").lines
+    assert {check["verdict"] for check in checks} == {"ok"}
+    assert {check["area"] for check in checks} == {"store", "stored", "now"}
+
+
+def test_doctor_leaves_nothing_behind_and_makes_no_queue(run: Penstock, url: str) -> None:
+    checks = run("doctor", "--json").lines
+    assert checks[-1]["detail"] == "there is no queue here yet"
+    assert stored_objects(url) == []
+
+
+def test_a_quick_check_up_leaves_the_log_alone(run: Penstock, failed_id: str) -> None:
+    assert {check["area"] for check in run("doctor", "--quick", "--json").lines} == {"store"}
+
+
+@pytest.mark.parametrize("damage", ["altered", "missing"])
+def test_doctor_finds_a_damaged_log(
+    run: Penstock, queue: BlockingQueue, failed_id: str, url: str, damage: str
+) -> None:
+    queue.close()
+    commit = sorted(Path(url, "log").iterdir())[1]
+    if damage == "altered":
+        commit.write_bytes(commit.read_bytes().replace(b"w1", b"w2"))
+    else:
+        commit.unlink()
+    ran = run("doctor", run.url)
+    assert ran.code == 1
+    assert "fail" in ran.stdout
+
+
+def test_doctor_sees_a_lease_that_nobody_takes_back(run: Penstock, queue: BlockingQueue) -> None:
+    queue.configure(clock_skew_seconds=0)
+    queue.enqueue("add", 1)
+    queue.claim(1, lease_seconds=0)
+    last = run("doctor", "--json").lines[-1]
+    assert (last["check"], last["verdict"]) == ("dead leases", "warn")
+
+
+def test_doctor_reads_layout_single(folder: Path) -> None:
+    run = Penstock(f"file://{folder / 'single'}?layout=single")
+    run("enqueue", "add", "1")
+    checks = {check["check"]: check for check in run("doctor", "--json").lines}
+    assert checks["queue.json"]["detail"].startswith("1 jobs")
+
+
+def test_doctor_says_why_a_store_cannot_be_reached(folder: Path) -> None:
+    ran = Penstock(str(folder / "tasks.py"))("doctor")
+    assert ran.code == 1
+    assert "reachable" in ran.stdout
+
+
+def test_doctor_has_nothing_to_examine_in_memory(run: Penstock) -> None:
+    assert run("doctor", "memory://").code == 2
+
+
+def test_bench_measures_and_cleans_up(run: Penstock, url: str) -> None:
+    ran = run("bench", run.url, "--jobs", "100")
+    assert [line.split()[0] for line in ran.stdout.splitlines()[2:5]] == ["enqueue", "claim", "ack"]
+    phases = run("bench", "--jobs", "50", "--json").lines
+    assert [phase["phase"] for phase in phases] == ["enqueue", "claim", "ack"]
+    assert all(phase["jobs_per_second"] > 0 for phase in phases)
+    assert stored_objects(url) == []
+
+
+def stored_objects(url: str) -> list[str]:
+    files = [path for path in Path(url).rglob("*") if path.is_file()]
+    return [path.name for path in files if path.suffix != ".lock"]

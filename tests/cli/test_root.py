@@ -1,0 +1,120 @@
+"""What all commands share: help, exit codes, errors in one line, completion."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import penstock
+from penstock.cli.root import COMMANDS, app
+from tests.cli.running import Penstock
+
+
+def test_help_names_every_command_with_its_sentence() -> None:
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "120"}).stdout
+    for name, entry in COMMANDS.items():
+        assert name in shown
+        assert entry.sentence in shown
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_and_speaks_json(name: str) -> None:
+    result = CliRunner().invoke(app, [name, "-h"], env={"COLUMNS": "120"})
+    assert result.exit_code == 0
+    assert COMMANDS[name].sentence in result.stdout
+    assert "--json" in result.stdout
+
+
+def test_help_loads_neither_the_queue_nor_a_store() -> None:
+    code = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from penstock.cli.root import app\n"
+        "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
+        "heavy = {'obstore', 'msgspec', 'asyncio', 'penstock.wiring', 'penstock.cli.enqueue'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "[]\n"
+
+
+def test_it_runs_as_a_module_and_says_its_version() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", "--version"],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout == f"penstock {penstock.__version__}\n"
+
+
+def test_a_terminal_without_unicode_gets_what_it_can_show(run: Penstock, folder: Path) -> None:
+    run("enqueue", "größe", "1")
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", "list"],
+        env={**os.environ, "PENSTOCK_URL": run.url, "PYTHONIOENCODING": "ascii"},
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert "gr??e" in done.stdout
+
+
+def test_a_command_that_is_not_there_is_wrong_usage_with_a_hint(run: Penstock) -> None:
+    ran = run("stat")
+    assert ran.code == 2
+    assert "stats" in ran.stderr
+
+
+def test_no_address_is_wrong_usage() -> None:
+    ran = Penstock("")("stats")
+    assert ran.code == 2
+    assert ran.stderr.startswith("error: no queue's address")
+    assert "PENSTOCK_URL" in ran.stderr
+
+
+@pytest.mark.parametrize("url", ["ftp://somewhere", "file://queue", "s3://", "s3://b?layoot=log"])
+def test_an_address_that_cannot_be_is_wrong_usage(url: str) -> None:
+    ran = Penstock(url)("stats")
+    assert ran.code == 2
+    assert ran.stderr.count("\n") == 1
+    assert ran.stderr.startswith("error: ")
+
+
+def test_a_store_that_says_no_is_a_failure_in_one_line(folder: Path) -> None:
+    ran = Penstock(str(folder / "tasks.py"))("enqueue", "add", "1")
+    assert ran.code == 1
+    assert ran.stderr.count("\n") == 1
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(run: Penstock, folder: Path) -> None:
+    lines = "\n".join(str(number) for number in range(5_000))
+    run("enqueue", "add", "--file", "-", input=lines)
+    shell = f"{sys.executable} -m penstock export | head -n 1"
+    done = subprocess.run(
+        shell, shell=True, capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "PENSTOCK_URL": run.url},
+    )  # fmt: skip
+    assert done.stdout.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_the_shell_completes_commands_and_states() -> None:
+    def completed(words: str) -> str:
+        environment = {
+            **os.environ,
+            "_PENSTOCK_COMPLETE": "complete_zsh",
+            "_TYPER_COMPLETE_ARGS": words,
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "penstock"],
+            env=environment, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        return done.stdout
+
+    assert "unarchive" in completed("penstock una")
+    assert "retrying" in completed("penstock list --state re")

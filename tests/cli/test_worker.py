@@ -1,0 +1,164 @@
+"""`penstock worker` and `penstock monitor`, as real processes with real signals."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from penstock.client.blocking import BlockingQueue
+from tests.cli.running import Penstock
+
+
+def test_a_burst_runs_what_is_there_and_ends(
+    run: Penstock, queue: BlockingQueue, folder: Path
+) -> None:
+    receipt = queue.enqueue("add", {"a": 1, "b": 2})
+    with run.start("worker", "tasks:app", "--burst", folder=folder) as worker:
+        assert worker.ended() == 0
+    assert queue.get(receipt.id).result == 3
+    said = "\n".join(worker.lines)
+    for words in ("tasks:app", "add, brief, fail, hang", "tenant default", "1 completed"):
+        assert words in said
+
+
+def test_a_worker_says_as_json_how_it_starts_and_how_it_ended(
+    run: Penstock, queue: BlockingQueue, folder: Path
+) -> None:
+    queue.enqueue("fail")
+    queue.enqueue("add", {"a": 1, "b": 2}, queue="other")
+    arguments = ("worker", "tasks", "--burst", "--json", "--queue", "default", "-c", "3")
+    with run.start(*arguments, "--no-monitor", "--name", "w1", folder=folder) as worker:
+        assert worker.ended() == 0
+    lines = [json.loads(line) for line in worker.lines]
+    started = next(line for line in lines if line.get("event") == "started")
+    assert (started["worker"], started["concurrency"], started["monitor"]) == ("w1", 3, False)
+    assert started["queues"] == ["default"]
+    assert lines[-1]["event"] == "stopped"
+    assert (lines[-1]["claimed"], lines[-1]["failed"]) == (1, 1)
+
+
+def test_a_caller_can_wait_for_what_a_worker_makes(
+    run: Penstock, queue: BlockingQueue, folder: Path
+) -> None:
+    with run.start("worker", "tasks:app", folder=folder) as worker:
+        worker.until("ends")
+        assert run("enqueue", "add", '{"a": 1, "b": 2}', "--wait", "30").stdout == "3\n"
+        answer = run("enqueue", "add", '{"a": 2, "b": 2}', "--wait", "30", "--json")
+        assert answer.object == {"result": 4}
+        failed = run("enqueue", "fail", "{}", "--wait", "30")
+        assert failed.code == 1
+        assert "it was never going to work" in failed.stderr
+        worker.send(signal.SIGTERM)
+        assert worker.ended() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_what_runs_finish(
+    run: Penstock, queue: BlockingQueue, folder: Path, number: signal.Signals
+) -> None:
+    receipt = queue.enqueue("brief")
+    with run.start("worker", "tasks:app", "--grace", "60", folder=folder) as worker:
+        worker.until("the handler is at work")
+        worker.send(number)
+        worker.until("draining: 1 jobs")
+        assert worker.ended() == 0
+    assert queue.get(receipt.id).state == "completed"
+
+
+def test_a_second_signal_gives_everything_back_at_once(
+    run: Penstock, queue: BlockingQueue, folder: Path
+) -> None:
+    receipt = queue.enqueue("hang")
+    with run.start("worker", "tasks:app", "--grace", "600", folder=folder) as worker:
+        worker.until("the handler hangs")
+        worker.send(signal.SIGTERM)
+        worker.until("draining")
+        worker.send(signal.SIGTERM)
+        worker.until("giving back")
+        assert worker.ended() == 0
+        assert "1 given back" in worker.lines[-1]
+    job = queue.get(receipt.id)
+    assert (job.state, job.failures) == ("pending", 0)
+
+
+def test_what_outlasts_the_grace_is_given_back(
+    run: Penstock, queue: BlockingQueue, folder: Path
+) -> None:
+    receipt = queue.enqueue("hang")
+    with run.start("worker", "tasks:app", "--grace", "0", folder=folder) as worker:
+        worker.until("the handler hangs")
+        worker.send(signal.SIGTERM)
+        assert worker.ended() == 0
+    assert queue.get(receipt.id).state == "pending"
+
+
+def test_the_address_can_be_another_than_the_apps(
+    run: Penstock, queue: BlockingQueue, folder: Path
+) -> None:
+    (folder / "elsewhere.py").write_text("import penstock\n\napp = penstock.App('memory://')\n")
+    arguments = ("worker", "elsewhere:app", "--burst", "--url", run.url, "--tenant", "acme")
+    with run.start(*arguments, folder=folder) as worker:
+        assert worker.ended() == 0
+    assert any(f"{Path(run.url).as_uri()}, tenant acme" in line for line in worker.lines)
+
+
+def test_an_edit_starts_the_worker_again(run: Penstock, queue: BlockingQueue, folder: Path) -> None:
+    with run.start("worker", "tasks:app", "--reload", folder=folder) as worker:
+        worker.until("ends")
+        source = (folder / "tasks.py").read_text()
+        (folder / "tasks.py").write_text(source.replace("def add", "def subtract"))
+        assert "subtract" in worker.until("subtract")
+        worker.until("ends")
+        worker.send(signal.SIGTERM)
+        assert worker.ended() == 0
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("nowhere:app", ["no module 'nowhere'", "current folder"]),
+        ("tasks:nothing", ["no 'nothing'", "tasks:app"]),
+        ("tasks:not_an_app", ["no penstock.App but a int", "tasks:app"]),
+        ("tasks.py:app", ["name the module: tasks:app"]),
+        ("broken", ["can't be imported", "NameError", "broken.py:1"]),
+        ("needy", ["can't be imported", "it needs 'not_installed'"]),
+        ("empty", ["which app", "no penstock.App in it"]),
+        ("several", ["which app", "several:one, several:two"]),
+    ],
+)
+def test_an_app_that_cannot_be_loaded_is_explained(
+    run: Penstock, folder: Path, place: str, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
+    (folder / "broken.py").write_text("undefined\n")
+    (folder / "needy.py").write_text("import not_installed\n")
+    (folder / "empty.py").write_text("")
+    (folder / "several.py").write_text(
+        "import penstock\n\none = penstock.App()\ntwo = penstock.App()\n"
+    )
+    with run.start("worker", place, folder=folder) as worker:
+        assert worker.ended() == 2
+    said = "\n".join(worker.lines)
+    assert "Traceback" not in said
+    for word in words:
+        assert word in said
+
+
+def test_a_monitor_takes_back_dead_leases(run: Penstock, queue: BlockingQueue) -> None:
+    queue.configure(clock_skew_seconds=0)
+    queue.enqueue("add", 1, id="a")
+    queue.claim(1, lease_seconds=0)
+    assert run("monitor", run.url, "--once").stdout == "did one round\n"
+    assert queue.get("a").state == "pending"
+    assert run("monitor", "--once", "--json").object == {"led": True}
+
+
+def test_a_monitor_ends_with_a_signal(run: Penstock, queue: BlockingQueue, folder: Path) -> None:
+    with run.start("monitor", folder=folder) as monitor:
+        monitor.until("monitoring file://")
+        monitor.send(signal.SIGTERM)
+        assert monitor.ended() == 0
