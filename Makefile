@@ -26,7 +26,7 @@ help: ## say what can be made
 setup: $(VENV)/.installed $(AZURITE)/node_modules/.installed ## install everything that is needed, as locked
 
 demo: setup ## see the queue at work
-	$(BIN)/python examples/demo.py $(ARGS)
+	$(BIN)/penstock demo $(ARGS)
 
 test: setup ## run all tests; ARGS="-k lease" picks some, ARGS="-m 'not slow'" the quick ones
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
