@@ -60,12 +60,14 @@ async def test_a_handler_that_swallows_its_cancellation_does_not_complete_its_jo
     assert worker.counters.completed == 0
 
 
-async def test_a_thread_is_told_and_its_result_discarded(app: penstock.App, kit: Kit) -> None:
-    may_look, seen = threading.Event(), list[PenstockError]()
+async def test_a_thread_is_told_and_its_result_discarded(
+    app: penstock.App, kit: Kit, gate: threading.Event
+) -> None:
+    seen: list[PenstockError] = []
 
     @app.task
     def in_a_thread(context: penstock.JobContext) -> str:
-        may_look.wait()
+        gate.wait()
         try:
             context.raise_if_cancelled()
         except PenstockError as error:
@@ -78,7 +80,7 @@ async def test_a_thread_is_told_and_its_result_discarded(app: penstock.App, kit:
         await kit.queue.cancel(receipt.id)
         await kit.clock.advance(10)
         await until(lambda: worker.counters.stalled == 1)
-        may_look.set()
+        gate.set()
         await until(lambda: worker.worker.left_behind == 0)
     assert [type(error) for error in seen] == [JobCancelled]
     assert (await found(kit, receipt.id)).result is None

@@ -15,7 +15,7 @@ from penstock.stores.layers.counting import Counting
 from penstock.stores.memory import MemoryStore
 from penstock.testing.kit import Kit
 from tests.worker import cpu_tasks
-from tests.worker.working import at_work, until
+from tests.worker.working import at_work, until, watched
 
 
 async def test_a_worker_never_holds_more_than_it_can_start(app: penstock.App, kit: Kit) -> None:
@@ -72,9 +72,9 @@ async def test_the_acks_of_a_wave_share_their_commits() -> None:
         assert store.requests.since(before).puts < 512 / 10
 
 
-async def test_a_thread_that_goes_on_keeps_its_slot(app: penstock.App, kit: Kit) -> None:
-    gate = threading.Event()
-
+async def test_a_thread_that_goes_on_keeps_its_slot(
+    app: penstock.App, kit: Kit, gate: threading.Event
+) -> None:
     @app.task
     def wait() -> str:
         gate.wait()
@@ -110,14 +110,13 @@ async def test_a_job_that_needs_a_process_is_claimed_only_for_an_idle_one(tmp_pa
             await app.enqueue_many(cpu_tasks.read.job(str(pipe)) for pipe in pipes)
             await app.enqueue_many(cpu_tasks.quick.job(n) for n in range(20))
             options = penstock.WorkerOptions(concurrency=8, processes=1, burst=True, monitor=False)
-            worker = penstock.Worker(app, options)
-            working = asyncio.ensure_future(worker.run())
-            await until(lambda: worker.counters.completed == 20)
-            assert (await queue.stats()).totals["running"] == 1
-            for pipe in pipes:
-                # Opening it waits for the reader: the process that runs the job.
-                await asyncio.to_thread(pipe.write_text, "done")
-            await working
+            async with watched(penstock.Worker(app, options)) as worker:
+                await until(lambda: worker.counters.completed == 20)
+                assert (await queue.stats()).totals["running"] == 1
+                for pipe in pipes:
+                    # Opening it waits for the reader: the process that runs the job.
+                    await asyncio.to_thread(pipe.write_text, "done")
+                await worker.task
             assert worker.counters.completed == 23
 
 

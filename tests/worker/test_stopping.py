@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -59,14 +60,16 @@ async def test_what_is_left_after_the_grace_goes_back_without_a_failure(
     assert worker.counters.given_back == 1
 
 
-async def test_a_second_stop_gives_everything_back_at_once(app: penstock.App, kit: Kit) -> None:
+async def test_a_second_stop_gives_everything_back_at_once(
+    app: penstock.App, kit: Kit, gate: threading.Event
+) -> None:
     @app.task
     async def for_ever() -> None:
         await asyncio.Event().wait()
 
     @app.task
     def until_told(context: penstock.JobContext) -> None:
-        while not context.is_cancelled:
+        while not context.is_cancelled and not gate.is_set():
             pass
 
     receipts = [await for_ever.enqueue(), await until_told.enqueue()]
