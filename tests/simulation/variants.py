@@ -172,16 +172,16 @@ class Variant(NamedTuple):
 
 
 VARIANTS: dict[str, Variant] = {
-    "1 refused is lost": Variant(refused_is_lost, "log", 0),
+    "1 refused is lost": Variant(refused_is_lost, "log", 3),
     "2 own commits are strangers": Variant(own_commits_are_strangers, "single", 0),
     "3 unknown is decided again": Variant(unknown_is_decided_again, "log", 9),
     "4 nothing there is the tail": Variant(nothing_there_is_the_tail, "log", 14),
-    "5 applied is done": Variant(applied_is_done, "log", 10),
-    "6 answers come from the past": Variant(answers_come_from_the_past, None, 5),
+    "5 applied is done": Variant(applied_is_done, "log", 28),
+    "6 answers come from the past": Variant(answers_come_from_the_past, None, 21),
     "7 time goes back": Variant(time_goes_back, "log", 0),
     "7 any clock will do": Variant(any_clock_will_do, None, 24),
-    "8 checkpoints are believed": Variant(checkpoints_are_believed, "log", 24),
-    "8 vacuum proves nothing": Variant(vacuum_proves_nothing, "log", 64),
-    "9 any lease will do": Variant(any_lease_will_do, None, 33),
-    "10 sweeps forbid nothing": Variant(sweeps_forbid_nothing, "log", 28),
+    "8 checkpoints are believed": Variant(checkpoints_are_believed, "log", 13),
+    "8 vacuum proves nothing": Variant(vacuum_proves_nothing, "log", 14),
+    "9 any lease will do": Variant(any_lease_will_do, None, 30),
+    "10 sweeps forbid nothing": Variant(sweeps_forbid_nothing, "log", 63),
 }

@@ -22,6 +22,8 @@ CALIBRATION_SECONDS: Final = 300.0
 JUMP_SECONDS_MAX: Final = 2.0
 """How much faster than the elapsed time the clock may seem to go before it was set."""
 _WHOLE_SECOND: Final = 1.0
+_TICK_SECONDS: Final = 0.01
+"""A file is stamped with the time of the kernel's last tick."""
 _ANSWER_SECONDS_MAX: Final = 2.0
 _ASKED_MAX: Final = 3
 
@@ -88,7 +90,7 @@ class CommitClock:
 
     def compare(self, sent: float, answered: float, modified_at: float) -> None:
         """Takes in one comparison."""
-        grain = _WHOLE_SECOND if modified_at == int(modified_at) else 0.0
+        grain = _WHOLE_SECOND if modified_at == int(modified_at) else _TICK_SECONDS
         least, most = modified_at - answered, modified_at + grain - sent
         # A clock set back in between gives an impossible interval; nothing follows from it.
         self._offset_seconds = 0.0
