@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import itertools
 import threading
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import pytest
@@ -185,10 +186,13 @@ async def test_what_a_handler_finishes_although_its_time_was_up_counts(
     assert (await found(kit, receipt.id)).result == "done"
 
 
-async def test_a_handler_that_ignores_that_its_time_is_up_keeps_its_slot_and_not_its_job(
-    app: penstock.App, kit: Kit, caplog: pytest.LogCaptureFixture
+async def test_a_handler_that_ignores_that_its_time_is_up_keeps_its_room_and_not_its_job(
+    app: penstock.App,
+    kit: Kit,
+    new_gate: Callable[[], asyncio.Event],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    gate = asyncio.Event()
+    gate = new_gate()
 
     @app.task(timeout_seconds=0.01, max_attempts=1)
     async def stubborn() -> None:

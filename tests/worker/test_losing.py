@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -125,9 +126,9 @@ async def test_a_result_that_comes_after_the_lease_is_gone_is_discarded(
 
 
 async def test_a_job_that_comes_back_runs_beside_its_old_handler_and_both_end(
-    app: penstock.App, kit: Kit
+    app: penstock.App, kit: Kit, new_gate: Callable[[], asyncio.Event]
 ) -> None:
-    gates = {1: asyncio.Event(), 2: asyncio.Event()}
+    gates = {1: new_gate(), 2: new_gate()}
 
     @app.task
     async def stubborn() -> str:

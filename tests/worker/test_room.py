@@ -40,7 +40,7 @@ async def test_a_worker_never_holds_more_than_it_can_start(app: penstock.App, ki
     assert max(held) == 4
 
 
-async def test_one_claim_fills_all_free_slots(app: penstock.App, kit: Kit) -> None:
+async def test_one_claim_fills_all_the_room(app: penstock.App, kit: Kit) -> None:
     gate = asyncio.Event()
 
     @app.task
@@ -72,7 +72,7 @@ async def test_the_acks_of_a_wave_share_their_commits() -> None:
         assert store.requests.since(before).puts < 512 / 10
 
 
-async def test_a_thread_that_goes_on_keeps_its_slot(
+async def test_a_thread_that_goes_on_keeps_its_room(
     app: penstock.App, kit: Kit, gate: threading.Event
 ) -> None:
     @app.task

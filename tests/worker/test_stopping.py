@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -109,11 +110,12 @@ async def test_a_worker_that_is_cancelled_gives_everything_back(
 async def test_the_job_of_a_handler_that_ignores_cancellation_goes_back_all_the_same(
     app: penstock.App,
     kit: Kit,
+    new_gate: Callable[[], asyncio.Event],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(worker_module, "STOP_SECONDS_MAX", 0.01)
-    gate = asyncio.Event()
+    gate = new_gate()
 
     @app.task
     async def stubborn() -> None:

@@ -14,8 +14,8 @@ from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
 from penstock.runtime.tasks import first_of
 from penstock.worker.options import WorkerOptions
+from penstock.worker.room import Room
 from penstock.worker.settling import Settler
-from penstock.worker.slots import Slots
 
 WAIT_SECONDS: Final = 5.0
 LEASE_LEFT_MIN: Final = 1 / 3
@@ -35,7 +35,7 @@ class Claiming:
         options: WorkerOptions,
         services: Services,
         complaints: Complaints,
-        slots: Slots,
+        room: Room,
         settler: Settler,
         start: Callable[[Job, float], None],
     ) -> None:
@@ -43,7 +43,7 @@ class Claiming:
         self._options = options
         self._services = services
         self._complaints = complaints
-        self._slots = slots
+        self._room = room
         self._settler = settler
         self._start = start
         self._types_without_process = _types_without_process(app)
@@ -52,10 +52,10 @@ class Claiming:
     async def run(self, stopping: asyncio.Event) -> None:
         backoff = self._services.backoff(0.1, 5.0)
         while not stopping.is_set() and self._left > 0:
-            was_quiet = self._slots.is_idle and self._settler.is_empty
+            was_quiet = self._room.is_idle and self._settler.is_empty
             try:
-                if not any(self._room()):
-                    await self._slots.changed()
+                if not any(self._wanted()):
+                    await self._room.changed()
                 elif not await self._claim():
                     if self._options.burst and was_quiet:
                         return
@@ -72,19 +72,19 @@ class Claiming:
         jobs_max = self._options.jobs_max
         return float("inf") if jobs_max is None else jobs_max - self._claimed
 
-    def _room(self) -> tuple[int, int]:
+    def _wanted(self) -> tuple[int, int]:
         """How many jobs can start, of any type, and more of those types that need no process."""
-        free = int(min(self._slots.free, self._left))
+        free = int(min(self._room.free, self._left))
         if self._types_without_process is None:
             return free, 0
-        any_type = min(free, self._slots.free_processes)
+        any_type = min(free, self._room.free_processes)
         return any_type, free - any_type if self._types_without_process else 0
 
     async def _claim(self) -> bool:
-        """Claims for every free slot and starts what it gets. False: there was nothing."""
+        """Claims all that there is room for and starts what it gets. False: nothing was due."""
         clock, lease_seconds = self._services.clock, self._options.lease_seconds
         sent_at = clock.elapsed()
-        any_type, more = self._room()
+        any_type, more = self._wanted()
         claims = [
             self._queue.claim(
                 count,
@@ -109,18 +109,18 @@ class Claiming:
 
     async def _wait(self) -> None:
         """Until there may be something to claim; in a burst, at most until all is done."""
-        any_type, _ = self._room()
+        any_type, _ = self._wanted()
         types = None if any_type else self._types_without_process
         queues = self._options.queues
         waits = [self._queue.wait_for_work(queues, types, timeout_seconds=WAIT_SECONDS)]
         if not any_type:
-            waits.append(self._slots.changed())
+            waits.append(self._room.changed())
         if self._options.burst:
             waits.append(self._quiet())
         await first_of(*waits)
 
     async def _quiet(self) -> None:
-        await self._slots.idle()
+        await self._room.idle()
         await self._settler.drained()
 
 

@@ -1,7 +1,7 @@
 """The worker: claims what it has room for, runs it, says how it ended.
 
-It never holds more leases than it can start: a claim asks for as many jobs as there are free slots,
-and a slot is free again when its handler has ended. What ended is settled in the background, so
+It never holds more leases than it can start: a claim asks for as many jobs as there is room for,
+and there is room again when a handler has ended. What ended is settled in the background, so
 acks of one wave and the claim of the next share a commit.
 
 Stopping has three steps: no more claims; handlers get `grace_seconds` to finish; what is left is
@@ -46,9 +46,9 @@ from penstock.worker.hooks import Hooks, call_each, call_harmlessly
 from penstock.worker.options import Counters, WorkerOptions
 from penstock.worker.places import Places
 from penstock.worker.registration import RUNNING_SHOWN_MAX, Registration, default_name
+from penstock.worker.room import Room
 from penstock.worker.running import Run
 from penstock.worker.settling import Settler
-from penstock.worker.slots import Slots
 
 __all__ = ["Counters", "Worker", "WorkerOptions"]
 
@@ -73,8 +73,8 @@ class Worker:
         self._app = app
         self._services = services or Services()
         self._started_at = self._services.clock.now()
-        self._slots = Slots(self.options.concurrency, self.options.processes)
-        self._places = Places(self.options.concurrency, self.options.processes, self._slots.linger)
+        self._room = Room(self.options.concurrency, self.options.processes)
+        self._places = Places(self.options.concurrency, self.options.processes, self._room.linger)
         self._complaints = Complaints(logger, self._services.clock)
         self._hooks = Hooks(app, self._services.clock)
         self._tasks = TaskSet("worker")
@@ -106,12 +106,12 @@ class Worker:
     @property
     def running(self) -> list[str]:
         """The ids of the jobs under way."""
-        return [attempt.job.id for attempt in self._slots.runs]
+        return [attempt.job.id for attempt in self._room.runs]
 
     @property
     def left_behind(self) -> int:
         """Handlers that would not stop when they were told; they end with the process."""
-        return len(self._slots.runs) + self._slots.lingering
+        return len(self._room.runs) + self._room.lingering
 
     def stop(self) -> None:
         """Drains and ends; called again, gives everything back at once."""
@@ -163,7 +163,7 @@ class Worker:
             replace(self.options, name=self.name),
             self._services,
             self._complaints,
-            self._slots,
+            self._room,
             settler,
             lambda job, sent_at: self._start(job, settler, sent_at),
         )
@@ -179,7 +179,7 @@ class Worker:
             self._services,
             self._complaints,
             self.options.lease_seconds,
-            lambda: self._slots.runs,
+            lambda: self._room.runs,
             abandon,
         )
 
@@ -190,14 +190,14 @@ class Worker:
         task = self._app.tasks.get(job.type)
         context = JobContext(job, self._app.state)
         attempt = Run(job, context, sent_at, needs_process=task is not None and task.cpu)
-        self._slots.take(attempt)
+        self._room.take(attempt)
         attempt.task = self._attempts.start(job.id, self._attempt(attempt, settler))
 
     async def _attempt(self, attempt: Run, settler: Settler) -> None:
         try:
             ending = await self._ending(attempt)
         finally:
-            self._slots.give_up(attempt)
+            self._room.give_up(attempt)
         if not attempt.is_over:
             settler.add(ending)
 
@@ -274,14 +274,14 @@ class Worker:
     async def _drain(self, settler: Settler) -> None:
         """Waits for the handlers within the grace, then gives back what is left."""
         clock = self._services.clock
-        done = first_of(self._hurry.wait(), self._slots.idle())
+        done = first_of(self._hurry.wait(), self._room.idle())
         await within(self.options.grace_seconds, clock, done)
-        for attempt in self._slots.runs:
+        for attempt in self._room.runs:
             attempt.give_back()
-        if await within(STOP_SECONDS_MAX, clock, self._slots.idle()):
+        if await within(STOP_SECONDS_MAX, clock, self._room.idle()):
             return
         logger.warning("these jobs' handlers ignore cancellation: %s", ", ".join(self.running))
-        for attempt in self._slots.runs:
+        for attempt in self._room.runs:
             if not attempt.is_over and attempt.lost is None:
                 attempt.abandon()
                 settler.add(GivenBack(attempt.job))
@@ -289,7 +289,7 @@ class Worker:
     async def _let_go(self) -> None:
         try:
             await self._tasks.stop()
-            if not self._slots.runs:
+            if not self._room.runs:
                 await self._attempts.stop()
         finally:
             self._places.close()

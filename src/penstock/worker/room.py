@@ -10,8 +10,8 @@ from penstock.runtime.tasks import Signal
 from penstock.worker.running import Run
 
 
-class Slots:
-    """A slot is free again when its handler has ended: not before, even if the attempt is over.
+class Room:
+    """There is room again when a handler has ended: not before, even if its attempt is over.
 
     Tasks with `cpu=True` need a process besides, of which there are fewer.
     """
@@ -49,7 +49,7 @@ class Slots:
         self._changes.set()
 
     def linger(self, thread: Future[Any]) -> None:
-        """Keeps the slot of a thread that can't be interrupted until it ends by itself."""
+        """Keeps the room of a thread that can't be interrupted until it ends by itself."""
         self.lingering += 1
         loop = asyncio.get_running_loop()
 
@@ -60,7 +60,7 @@ class Slots:
         thread.add_done_callback(ended)
 
     async def changed(self) -> None:
-        """Until a slot is given up."""
+        """Until there is more room than before."""
         await self._changes.next()
 
     async def idle(self) -> None:
