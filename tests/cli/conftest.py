@@ -13,6 +13,7 @@ from tests.cli.running import Penstock
 
 TASKS = """
 import asyncio
+import threading
 
 import penstock
 
@@ -34,6 +35,12 @@ async def fail() -> None:
 async def hang() -> None:
     print("the handler hangs", flush=True)
     await asyncio.Event().wait()
+
+
+@app.task
+def stubborn() -> None:
+    print("the thread hangs", flush=True)
+    threading.Event().wait()
 
 
 @app.task

@@ -68,6 +68,17 @@ def test_a_signal_lets_what_runs_finish(
     assert queue.get(receipt.id).state == "completed"
 
 
+def test_a_thread_that_never_ends_does_not_keep_the_worker(
+    run: Penstock, queue: BlockingQueue, folder: Path
+) -> None:
+    receipt = queue.enqueue("stubborn")
+    with run.start("worker", "tasks:app", "--grace", "0", folder=folder) as worker:
+        worker.until("the thread hangs")
+        worker.send(signal.SIGTERM)
+        assert worker.ended() == 0
+    assert queue.get(receipt.id).state == "pending"
+
+
 def test_a_second_signal_gives_everything_back_at_once(
     run: Penstock, queue: BlockingQueue, folder: Path
 ) -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -56,6 +57,11 @@ async def work(place: str, app: App, options: WorkerOptions, *, json: bool) -> N
             "stopped: "
             + ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counters.items())
         )
+    if worker.left_behind:
+        # Their jobs were given back; Python would wait for their threads for ever.
+        logger.warning("%d handlers would not stop and end here", worker.left_behind)
+        sys.stdout.flush()
+        os._exit(0)
 
 
 @contextmanager
