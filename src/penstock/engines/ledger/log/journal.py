@@ -22,42 +22,32 @@ state is too old to be continued and is loaded again from a checkpoint.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from penstock.engines.ledger.calibration import CommitClock
-from penstock.engines.ledger.courtesy import Courtesy
-from penstock.engines.ledger.journal import Execute, Head, Listener, nothing_to_close
+from penstock.engines.ledger.journal import Execute, Head, Listener
 from penstock.engines.ledger.log.checkpoints import Checkpointer
 from penstock.engines.ledger.log.floor import read_floor
-from penstock.engines.ledger.log.reader import (
-    READS_OF_A_BAD_OBJECT,
-    LogReader,
-)
+from penstock.engines.ledger.log.reader import LogReader
 from penstock.engines.ledger.log.startup import load
 from penstock.engines.ledger.log.tail import Tail
 from penstock.engines.ledger.log.vacuum import Vacuum
-from penstock.engines.ledger.names import KNOCK, log_key
-from penstock.engines.ledger.presence import Presence
-from penstock.engines.ledger.side import SideObjects
-from penstock.engines.ledger.watching import Watcher
+from penstock.engines.ledger.names import LOG, log_key
+from penstock.engines.ledger.side import READS_OF_A_BAD_OBJECT
+from penstock.engines.ledger.stored import StoredJournal
 from penstock.errors import (
     Corrupt,
     ObjectNotFound,
     OutcomeUnknown,
-    PreconditionFailed,
-    PutUnknown,
     StoreError,
 )
 from penstock.kernel.commands import AnyCommand, NoteCheckpoint
 from penstock.kernel.events import SYSTEM_TENANT, Event, JobEvent
 from penstock.kernel.job import Job
 from penstock.kernel.settings import RETENTION_SECONDS_MIN
-from penstock.kernel.state import QueueState
-from penstock.ports.backend import Capabilities, VacuumReport
-from penstock.ports.store import Create, ObjectStore, Watchable
+from penstock.ports.backend import VacuumReport
+from penstock.ports.store import Create, ObjectStore
 from penstock.runtime.services import Services
 from penstock.runtime.tasks import both
 from penstock.wire.commit import Commit, decode_header, encode_commit
@@ -72,46 +62,16 @@ READ_AHEAD_BYTES_MAX: Final = 32 * 1024 * 1024
 _DOUBT_SECONDS: Final = RETENTION_SECONDS_MIN / 2
 """What was there so long ago may be vacuumed by now; going by the shortest retention there is,
 since somebody may have shortened it meanwhile."""
-_RETRY_SECONDS: Final = 0.05
-_RETRY_SECONDS_MAX: Final = 2.0
 
 
-class LogJournal:
+class LogJournal(StoredJournal):
     def __init__(self, store: ObjectStore, services: Services, listener: Listener) -> None:
-        self.state = QueueState()
-        self.head = Head(0, 0.0, "")
-        self.on_close: Callable[[], Awaitable[None]] = nothing_to_close
-        self.presence = Presence(store, services)
-        self._listener = listener
-        self.clock = CommitClock(store, services)
+        super().__init__(store, services, listener, watched=LOG)
         self.tail = Tail()
         self.checkpointer = Checkpointer(store, services)
-        self._store = store
-        self._writer = services.new_secret()
-        self._services = services
-        self._courtesy = Courtesy(store, KNOCK, self._writer, services.clock)
         self._reader = LogReader(store, services)
-        self._watcher = Watcher(store, "log/", services)
-        self._side = SideObjects(store, services, self.clock)
         self._confirmed_at = float("-inf")
         self._writers: set[str] = set()
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities(
-            backend=self._store.name,
-            push=isinstance(self._store, Watchable),
-            history=True,
-            versions=False,
-            order="strict",
-            pause="strict",
-            limits="strict",
-            atomic_batch=True,
-            events="ordered",
-            durability="strict",
-            multi_process=True,
-            offload=True,
-        )
 
     async def open(self) -> None:
         await both(self._load_all(), self.clock.calibrate_if_allowed())
@@ -125,14 +85,7 @@ class LogJournal:
 
     async def close(self) -> None:
         await self.checkpointer.stop()
-        await self._watcher.stop()
-        await self.on_close()
-
-    def commit_time(self) -> float:
-        return self.clock.commit_time(self.head.at)
-
-    def turn(self) -> contextlib.nullcontext[None]:
-        return contextlib.nullcontext()
+        await super().close()
 
     async def catch_up(self) -> bool:
         started_at, started_now = self.clock.elapsed(), self.clock.now()
@@ -160,9 +113,7 @@ class LogJournal:
 
     async def append(self, events: Sequence[Event], at: float) -> bool:
         try:
-            if self.clock.is_due:
-                await self.clock.calibrate()
-                self.clock.require_close(self.state.settings.clock_skew_seconds)
+            await self._require_time()
             data, chain, commit_id = self._encode(events, at)
             await self._courtesy.before_put()
             slot, started_at = self.head.commit + 1, self.clock.elapsed()
@@ -200,15 +151,6 @@ class LogJournal:
     async def history(self, job: Job | None, tenant: str, id: str) -> list[JobEvent]:
         return await self._reader.history(job, tenant, id, self.head.commit)
 
-    async def changed(self, timeout_seconds: float) -> None:
-        await self._watcher.changed(timeout_seconds)
-
-    async def keep(self, id: str, data: bytes) -> str:
-        return await self._side.keep(id, data)
-
-    async def fetch(self, key: str) -> bytes:
-        return await self._side.fetch(key)
-
     async def vacuum(self, execute: Execute) -> VacuumReport:
         vacuum = Vacuum(self._store, self._reader, self._services, self.clock)
         return await vacuum.run(lambda: self.state, execute)
@@ -227,29 +169,12 @@ class LogJournal:
 
     async def _occupy(self, slot: int, data: bytes, commit_id: str) -> bool:
         """Puts the frozen attempt until the slot is occupied. True: by us."""
-        key, backoff = log_key(slot), self._services.backoff(_RETRY_SECONDS, _RETRY_SECONDS_MAX)
-        was_unknown = False
-        while True:
-            started_at = self.clock.elapsed()
-            try:
-                await self._store.put(key, data, Create())
-            except PreconditionFailed:
-                # A slow writer that has yet to win must know how slow it is, to ask for time.
-                self._courtesy.measured(self.clock.elapsed() - started_at)
-                return await self._is_own(slot, commit_id)
-            except PutUnknown:
-                was_unknown = True
-            except StoreError:
-                if not was_unknown:
-                    raise
-            else:
-                self._courtesy.measured(self.clock.elapsed() - started_at)
-                return True
-            await self._services.clock.sleep(backoff.next_seconds())
+        written = await self._put_frozen(log_key(slot), data, Create())
+        return written is not None or await self._is_own(slot, commit_id)
 
     async def _is_own(self, slot: int, commit_id: str) -> bool:
         """Whose commit is in an occupied slot?"""
-        backoff = self._services.backoff(_RETRY_SECONDS, _RETRY_SECONDS_MAX)
+        backoff = self._backoff()
         bad_reads = 0
         while True:
             try:
@@ -274,7 +199,7 @@ class LogJournal:
 
     async def _stands(self, slot: int) -> bool:
         """Whether an applied put is part of the log; until the floor can be read, nobody knows."""
-        backoff = self._services.backoff(_RETRY_SECONDS, _RETRY_SECONDS_MAX)
+        backoff = self._backoff()
         while True:
             try:
                 return await self._counts(slot)

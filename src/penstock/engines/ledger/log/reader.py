@@ -11,6 +11,7 @@ from typing import Final
 from penstock.engines.ledger.histories import history_of
 from penstock.engines.ledger.log.floor import read_floor
 from penstock.engines.ledger.names import log_key
+from penstock.engines.ledger.side import READS_OF_A_BAD_OBJECT
 from penstock.errors import Corrupt, Gap, ObjectNotFound
 from penstock.kernel.events import Event, JobEvent, commit_of, position_of
 from penstock.kernel.job import Job
@@ -20,8 +21,6 @@ from penstock.runtime.services import Services
 from penstock.wire.commit import Commit, decode_commit
 
 PARALLEL_READS: Final = 32
-READS_OF_A_BAD_OBJECT: Final = 3
-"""A short or altered answer may be the network's doing; what stays bad is the object's."""
 REMEMBERED_EVENTS_MAX: Final = 20_000
 
 

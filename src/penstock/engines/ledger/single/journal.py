@@ -14,21 +14,17 @@ Finished jobs whose time is up are written to the archive first, and left out of
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 
-from penstock.engines.ledger.calibration import CommitClock
-from penstock.engines.ledger.courtesy import Courtesy
 from penstock.engines.ledger.histories import history_of
-from penstock.engines.ledger.journal import Execute, Head, Listener, nothing_to_close
-from penstock.engines.ledger.names import KNOCK, QUEUE
-from penstock.engines.ledger.presence import Presence
-from penstock.engines.ledger.side import SideObjects
+from penstock.engines.ledger.journal import Execute, Head, Listener
+from penstock.engines.ledger.names import QUEUE
+from penstock.engines.ledger.side import READS_OF_A_BAD_OBJECT
 from penstock.engines.ledger.single.archive import Archive
 from penstock.engines.ledger.single.document import (
     COMMIT_IDS_MAX,
@@ -38,31 +34,22 @@ from penstock.engines.ledger.single.document import (
     decode_document,
     encode_document,
 )
-from penstock.engines.ledger.watching import Watcher
+from penstock.engines.ledger.stored import StoredJournal
 from penstock.errors import (
     Corrupt,
     ObjectNotFound,
     OutcomeUnknown,
-    PreconditionFailed,
-    PutUnknown,
     StoreError,
 )
 from penstock.kernel.commands import AnyCommand
 from penstock.kernel.events import Event, JobEvent, JobFact, commit_of
 from penstock.kernel.job import Job
-from penstock.kernel.state import QueueState
-from penstock.ports.backend import Capabilities, VacuumReport
-from penstock.ports.store import Create, ObjectStore, PutMode, Replace, Watchable, Written
+from penstock.ports.backend import VacuumReport
+from penstock.ports.store import Create, ObjectStore, PutMode, Replace, Written
 from penstock.runtime.services import Services
 from penstock.wire.snapshot import all_jobs, canonical, overview, restore
 
 logger = logging.getLogger(__name__)
-
-READS_OF_A_BAD_OBJECT: Final = 3
-"""An altered answer may be the network's doing; what stays bad is the object's."""
-_RETRY_SECONDS: Final = 0.05
-_RETRY_SECONDS_MAX: Final = 2.0
-
 
 Stories: TypeAlias = dict[tuple[str, str, int], list[JobEvent]]
 """The events of each job in the state, by (tenant, id, life)."""
@@ -75,62 +62,24 @@ class Refused(Struct, frozen=True):
     version: str
 
 
-class SingleJournal:
+class SingleJournal(StoredJournal):
     def __init__(self, store: ObjectStore, services: Services, listener: Listener) -> None:
-        self.state = QueueState()
-        self.head = Head(0, 0.0, "")
-        self.on_close: Callable[[], Awaitable[None]] = nothing_to_close
-        self.presence = Presence(store, services)
-        self._listener = listener
-        self._store = store
-        self._writer = services.new_secret()
-        self._services = services
-        self._clock = CommitClock(store, services)
+        super().__init__(store, services, listener, watched=QUEUE)
         self._archive = Archive(store)
-        self._courtesy = Courtesy(store, KNOCK, self._writer, services.clock)
-        self._watcher = Watcher(store, QUEUE, services)
-        self._side = SideObjects(store, services, self._clock)
         self._version: str | None = None
         self._commit_ids: list[str] = []
         self._window: deque[Event] = deque(maxlen=WINDOW_EVENTS_MAX)
         self._stories: Stories = {}
 
-    @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities(
-            backend=self._store.name,
-            push=isinstance(self._store, Watchable),
-            history=True,
-            versions=False,
-            order="strict",
-            pause="strict",
-            limits="strict",
-            atomic_batch=True,
-            events="ordered",
-            durability="strict",
-            multi_process=True,
-            offload=True,
-        )
-
     async def open(self) -> None:
         await self.catch_up()
-        await self._clock.calibrate_if_allowed()
-        self._clock.require_close(self.state.settings.clock_skew_seconds)
+        await self.clock.calibrate_if_allowed()
+        self.clock.require_close(self.state.settings.clock_skew_seconds)
         if self._store.name.startswith("gs://"):
             logger.warning(
                 "%s: GCS takes about one write a second of one object; layout log has no limit",
                 self._store.name,
             )
-
-    async def close(self) -> None:
-        await self._watcher.stop()
-        await self.on_close()
-
-    def commit_time(self) -> float:
-        return self._clock.commit_time(self.head.at)
-
-    def turn(self) -> contextlib.nullcontext[None]:
-        return contextlib.nullcontext()
 
     async def catch_up(self) -> bool:
         for _ in range(READS_OF_A_BAD_OBJECT - 1):
@@ -142,9 +91,7 @@ class SingleJournal:
 
     async def append(self, events: Sequence[Event], at: float) -> bool:
         try:
-            if self._clock.is_due:
-                await self._clock.calibrate()
-                self._clock.require_close(self.state.settings.clock_skew_seconds)
+            await self._require_time()
             commit, commit_id = self.head.commit + 1, self._services.new_secret()
             stories, left = self._stories_after(events), self.state.seal(at, ended_before=commit)
             leaving = [(job, stories.pop((job.tenant, job.id, job.life))) for job in left]
@@ -205,15 +152,6 @@ class SingleJournal:
         archived = [record for record in await self._archive.read() if record.id == id]
         return history_of([event for record in archived for event in record.events], tenant, id)
 
-    async def changed(self, timeout_seconds: float) -> None:
-        await self._watcher.changed(timeout_seconds)
-
-    async def keep(self, id: str, data: bytes) -> str:
-        return await self._side.keep(id, data)
-
-    async def fetch(self, key: str) -> bytes:
-        return await self._side.fetch(key)
-
     def _stories_after(self, events: Sequence[Event]) -> Stories:
         stories = dict(self._stories)
         for event in events:
@@ -247,29 +185,12 @@ class SingleJournal:
 
     async def _replace(self, data: bytes) -> Written | Refused:
         """Puts the frozen attempt until the version that it replaces is gone."""
-        backoff = self._services.backoff(_RETRY_SECONDS, _RETRY_SECONDS_MAX)
         mode: PutMode = Create() if self._version is None else Replace(self._version)
-        was_unknown = False
-        while True:
-            started_at = self._clock.elapsed()
-            try:
-                written = await self._store.put(QUEUE, data, mode)
-            except PreconditionFailed:
-                self._courtesy.measured(self._clock.elapsed() - started_at)
-                return await self._read_until_clear()
-            except PutUnknown:
-                was_unknown = True
-            except StoreError:
-                if not was_unknown:
-                    raise
-            else:
-                self._courtesy.measured(self._clock.elapsed() - started_at)
-                return written
-            await self._services.clock.sleep(backoff.next_seconds())
+        return await self._put_frozen(QUEUE, data, mode) or await self._read_until_clear()
 
     async def _read_until_clear(self) -> Refused:
         """What is stored in place of a refused commit: until it was read the outcome is unknown."""
-        backoff = self._services.backoff(_RETRY_SECONDS, _RETRY_SECONDS_MAX)
+        backoff = self._backoff()
         while True:
             try:
                 stored = await self._store.get(QUEUE)

@@ -1,0 +1,115 @@
+"""What the journals of both stored layouts have in common, above all how an attempt is frozen.
+
+A conditional put whose fate is unknown may still be applied, now or later. So the same bytes go to
+the same place under the same condition until the store has said yes or no: nothing leaves or joins
+the batch meanwhile. An error that says "certainly not applied" ends the attempt only if no put
+before it was unknown. A no may be the echo of one's own yes; what to make of it is the layout's
+business.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from penstock.engines.ledger.calibration import CommitClock
+from penstock.engines.ledger.courtesy import Courtesy
+from penstock.engines.ledger.journal import Head, Listener, nothing_to_close
+from penstock.engines.ledger.names import KNOCK
+from penstock.engines.ledger.presence import Presence
+from penstock.engines.ledger.side import SideObjects
+from penstock.engines.ledger.watching import Watcher
+from penstock.errors import PreconditionFailed, PutUnknown, StoreError
+from penstock.kernel.state import QueueState
+from penstock.ports.backend import Capabilities
+from penstock.ports.store import ObjectStore, PutMode, Watchable, Written
+from penstock.runtime.backoff import Backoff
+from penstock.runtime.services import Services
+
+_RETRY_SECONDS: Final = 0.05
+_RETRY_SECONDS_MAX: Final = 2.0
+
+
+class StoredJournal:
+    def __init__(
+        self, store: ObjectStore, services: Services, listener: Listener, *, watched: str
+    ) -> None:
+        self.state = QueueState()
+        self.head = Head(0, 0.0, "")
+        self.on_close: Callable[[], Awaitable[None]] = nothing_to_close
+        self.presence = Presence(store, services)
+        self.clock = CommitClock(store, services)
+        self._store = store
+        self._services = services
+        self._listener = listener
+        self._writer = services.new_secret()
+        self._courtesy = Courtesy(store, KNOCK, self._writer, services.clock)
+        self._watcher = Watcher(store, watched, services)
+        self._side = SideObjects(store, services, self.clock)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            backend=self._store.name,
+            push=isinstance(self._store, Watchable),
+            history=True,
+            versions=False,
+            order="strict",
+            pause="strict",
+            limits="strict",
+            atomic_batch=True,
+            events="ordered",
+            durability="strict",
+            multi_process=True,
+            offload=True,
+        )
+
+    async def close(self) -> None:
+        await self._watcher.stop()
+        await self.on_close()
+
+    def commit_time(self) -> float:
+        return self.clock.commit_time(self.head.at)
+
+    def turn(self) -> contextlib.nullcontext[None]:
+        return contextlib.nullcontext()
+
+    async def changed(self, timeout_seconds: float) -> None:
+        await self._watcher.changed(timeout_seconds)
+
+    async def keep(self, id: str, data: bytes) -> str:
+        return await self._side.keep(id, data)
+
+    async def fetch(self, key: str) -> bytes:
+        return await self._side.fetch(key)
+
+    def _backoff(self) -> Backoff:
+        return self._services.backoff(_RETRY_SECONDS, _RETRY_SECONDS_MAX)
+
+    async def _require_time(self) -> None:
+        """Refuses to write with a clock that is too far from the store's."""
+        if self.clock.is_due:
+            await self.clock.calibrate()
+            self.clock.require_close(self.state.settings.clock_skew_seconds)
+
+    async def _put_frozen(self, key: str, data: bytes, mode: PutMode) -> Written | None:
+        """Puts the same bytes until they are applied, or refused (None)."""
+        backoff, was_unknown = self._backoff(), False
+        while True:
+            started_at = self.clock.elapsed()
+            try:
+                written = await self._store.put(key, data, mode)
+            except PreconditionFailed:
+                # A slow writer that has yet to win must know how slow it is, to ask for time.
+                self._courtesy.measured(self.clock.elapsed() - started_at)
+                return None
+            except PutUnknown:
+                was_unknown = True
+            except StoreError:
+                if not was_unknown:
+                    raise
+            else:
+                self._courtesy.measured(self.clock.elapsed() - started_at)
+                return written
+            await self._services.clock.sleep(backoff.next_seconds())
