@@ -28,7 +28,7 @@
     │   ├── ObjectNotFound             nothing is stored under that key
     │   ├── PreconditionFailed         a conditional put was refused
     │   ├── PutUnknown                 a put was sent, its fate is not known
-    │   ├── StoreUnavailable           reads fail for now: network, throttling, 5xx
+    │   ├── StoreUnavailable           not now, and nothing was applied: network, throttling, 5xx
     │   ├── StoreDenied                credentials are missing, wrong or expired
     │   ├── StoreMissing               the bucket or container does not exist
     │   ├── StoreFull                  no space left

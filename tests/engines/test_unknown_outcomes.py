@@ -186,12 +186,10 @@ async def test_reads_that_fail_for_a_while_are_waited_out(world: World) -> None:
 
 
 async def test_a_truncated_read_is_asked_for_again(world: World) -> None:
-    if world.layout == "single":
-        pytest.skip("a damaged document is refused; the next look reads it again")
     async with world.open() as queue, world.open(world.store) as other:
         await other.enqueue("work", id="job")
-        world.faulty.fail_next("get", Fault.TRUNCATED, prefix="log/")
-        world.faulty.fail_next("get", Fault.FLIPPED, prefix="log/")
+        world.faulty.fail_next("get", Fault.TRUNCATED, prefix=world.prefix)
+        world.faulty.fail_next("get", Fault.FLIPPED, prefix=world.prefix)
         assert (await found(queue, "job")).state is State.PENDING
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
 
@@ -11,6 +10,7 @@ from penstock.errors import StoreDenied
 from penstock.insights.checks import Check
 from penstock.insights.probes import Probes, percentile
 from penstock.ports.store import Create, Entry, Overwrite, PutMode, Replace, StoredObject, Written
+from penstock.runtime.clock import SystemClock
 from penstock.runtime.services import Services
 from penstock.stores.memory import MemoryStore
 
@@ -73,12 +73,8 @@ async def test_lists_that_lag_are_a_warning() -> None:
 
 @pytest.mark.parametrize(("seconds", "verdict"), [(0.5, "ok"), (1.6, "warn"), (-30, "fail")])
 async def test_a_clock_that_is_off_is_noticed(seconds: float, verdict: str) -> None:
-    class Elsewhere(MemoryStore):
-        async def get(self, key: str) -> StoredObject:
-            stored = await super().get(key)
-            return replace(stored, modified_at=stored.modified_at + seconds)
-
-    assert (await examined(Elsewhere()))["clock"].verdict == verdict
+    elsewhere = MemoryStore(now=lambda: SystemClock().now() + seconds)
+    assert (await examined(elsewhere))["clock"].verdict == verdict
 
 
 async def test_a_store_that_cannot_be_reached_is_asked_nothing_more() -> None:

@@ -10,8 +10,10 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
+from penstock.engines.ledger.calibration import CommitClock
+from penstock.engines.ledger.marker import try_put
 from penstock.engines.ledger.names import PROBES
-from penstock.errors import ObjectNotFound, PreconditionFailed, PutUnknown, StoreError
+from penstock.errors import ObjectNotFound, StoreError
 from penstock.insights.checks import Check, Verdict
 from penstock.kernel.settings import DEFAULT_SETTINGS
 from penstock.ports.store import Create, ObjectStore, Overwrite, PutMode, Replace
@@ -23,8 +25,6 @@ ROUNDS: Final = 5
 LATENCY_SAMPLES: Final = 20
 SLOW_SECONDS: Final = 1.0
 """A put that takes longer in half of all cases makes every call slow."""
-_GRAIN_SECONDS: Final = 1.0
-"""The stamps of some stores are whole seconds, so that much says nothing about a clock."""
 
 
 class Probes:
@@ -83,7 +83,9 @@ class Probes:
             key = self._key()
             first = await self._store.put(key, self._body(), Create())
             problem = await self._race(key, Replace(first.version))
-            if not problem and await self._put(key, self._body(), Replace(first.version)):
+            if not problem and await try_put(
+                self._store, key, self._body(), Replace(first.version)
+            ):
                 problem = "an old version was accepted"
             if problem:
                 return _check("conditional replace", "fail", f"{problem}: updates would be lost")
@@ -94,7 +96,7 @@ class Probes:
     async def _race(self, key: str, mode: PutMode) -> str:
         """What is wrong with the outcome of a race; nothing if all is well."""
         bodies = [self._body() for _ in range(WRITERS)]
-        told = await asyncio.gather(*(self._put(key, body, mode) for body in bodies))
+        told = await asyncio.gather(*(try_put(self._store, key, body, mode) for body in bodies))
         winner = (await self._store.get(key)).data
         wins = [body for body, won in zip(bodies, told, strict=True) if won]
         if len(wins) > 1:
@@ -136,18 +138,9 @@ class Probes:
         return _check(name, "ok", f"{len(keys)} of {len(keys)} new objects were listed, in order")
 
     async def _clocks_agree(self) -> Check:
-        key, name = self._key(), "clock"
-        sent = self._clock.now()
-        await self._store.put(key, b"what time is it", Overwrite())
-        answered = self._clock.now()
-        modified_at = (await self._store.get(key)).modified_at
-        grain = _GRAIN_SECONDS if modified_at == int(modified_at) else 0.0
-        skew = 0.0
-        if sent > modified_at + grain:
-            skew = sent - modified_at - grain
-        elif answered < modified_at:
-            skew = answered - modified_at
-        limit = DEFAULT_SETTINGS.clock_skew_seconds
+        clock, name = CommitClock(self._store, self._services), "clock"
+        await clock.calibrate()
+        skew, limit = clock.skew_seconds, DEFAULT_SETTINGS.clock_skew_seconds
         if abs(skew) > limit:
             return _check(name, "fail", f"{skew:+.1f} s from the store's, over {limit:g} s: set it")
         verdict: Verdict = "warn" if abs(skew) > limit / 2 else "ok"
@@ -175,16 +168,6 @@ class Probes:
     async def _list(self, prefix: str) -> None:
         async for _ in self._store.list(prefix):
             continue
-
-    async def _put(self, key: str, body: bytes, mode: PutMode) -> bool | None:
-        """Whether it was told that it won; None if it was told nothing."""
-        try:
-            await self._store.put(key, body, mode)
-            return True
-        except PreconditionFailed:
-            return False
-        except PutUnknown:
-            return None
 
     async def _quietly_delete(self, key: str) -> None:
         try:

@@ -70,6 +70,8 @@ class ObjectStore(Protocol):
     - `get` of nothing raises `ObjectNotFound`; `delete` of nothing is fine.
     - `list` yields the keys under a prefix in ascending order of their UTF-8 bytes, those after
       `start_after`. It may lag behind the puts on some stores; nothing correct depends on it.
+    - A key is never the folder of another: with `a` stored there is no `a/b`.
+    - A delete need not survive a power cut; whoever deletes does it again.
     - `modified_at` is the store's own clock, in seconds since the epoch.
 
     Keys are relative paths of `[A-Za-z0-9._=-]` segments joined by `/`.
@@ -116,5 +118,8 @@ class Watchable(Protocol):
     """A store that can say when something under a prefix may have changed."""
 
     def watch(self, prefix: str) -> AsyncIterator[None]:
-        """Yields after each change, perhaps several folded into one, perhaps one too many."""
+        """Yields after each change, perhaps several folded into one, perhaps one too many.
+
+        A hint: a change may go unsaid, so whoever relies on it looks now and then all the same.
+        """
         ...

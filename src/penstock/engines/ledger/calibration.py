@@ -45,6 +45,11 @@ class CommitClock:
         elapsed = self._clock.elapsed() - self._compared_at
         return min(now, self._compared_now + elapsed + JUMP_SECONDS_MAX)
 
+    @property
+    def skew_seconds(self) -> float:
+        """How far this machine's clock is from the store's, as far as that is certain."""
+        return -self._offset_seconds
+
     def elapsed(self) -> float:
         return self._clock.elapsed()
 
@@ -86,7 +91,7 @@ class CommitClock:
         """Raises `ClockSkew` when the last comparison found the clocks too far apart."""
         if abs(self._offset_seconds) > limit_seconds:
             self._compared_at = None
-            raise ClockSkew(-self._offset_seconds, limit_seconds)
+            raise ClockSkew(self.skew_seconds, limit_seconds)
 
     def compare(self, sent: float, answered: float, modified_at: float) -> None:
         """Takes in one comparison."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -34,6 +34,30 @@ Execute = Callable[[AnyCommand], Awaitable[Any]]
 Listener = Callable[[Sequence[Event] | None], None]
 """Told the events of each commit once it is true, own or foreign; None after a jump, when the
 events between are not at hand and whoever waits should look at the state."""
+
+
+def ledger_capabilities(
+    backend: str,
+    *,
+    push: bool,
+    multi_process: bool,
+    durability: Literal["strict", "none"],
+) -> Capabilities:
+    """What every ledger can do, whatever its journal is; and what depends on that."""
+    return Capabilities(
+        backend=backend,
+        push=push,
+        history=True,
+        versions=False,
+        order="strict",
+        pause="strict",
+        limits="strict",
+        atomic_batch=True,
+        events="ordered",
+        durability=durability,
+        multi_process=multi_process,
+        offload=True,
+    )
 
 
 async def nothing_to_close() -> None:

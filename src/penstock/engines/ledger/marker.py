@@ -21,7 +21,7 @@ from penstock.errors import (
     PutUnknown,
     StoreUnfit,
 )
-from penstock.ports.store import Create, ObjectStore
+from penstock.ports.store import Create, ObjectStore, PutMode
 from penstock.runtime.services import Services
 from penstock.wire.level import FORMAT_LEVEL, UNREADABLE, require_known
 
@@ -74,7 +74,7 @@ async def probe(store: ObjectStore, services: Services) -> None:
     """Refuses a store whose create-only puts do not exclude each other."""
     key = PROBES + services.new_secret()
     bodies = [services.new_secret().encode() for _ in range(PROBE_WRITERS)]
-    claims = await asyncio.gather(*(_try_create(store, key, body) for body in bodies))
+    claims = await asyncio.gather(*(try_put(store, key, body, Create()) for body in bodies))
     try:
         winner = (await store.get(key)).data
     except ObjectNotFound:
@@ -105,10 +105,10 @@ async def _create(store: ObjectStore, layout: str, services: Services) -> Marker
     raise PutUnknown(store.name, MARKER, f"no clear answer in {_TRIES_MAX} tries")
 
 
-async def _try_create(store: ObjectStore, key: str, body: bytes) -> bool | None:
-    """Whether this create was told that it won; None if it was told nothing."""
+async def try_put(store: ObjectStore, key: str, body: bytes, mode: PutMode) -> bool | None:
+    """Whether a conditional put was told that it won; None if it was told nothing."""
     try:
-        await store.put(key, body, Create())
+        await store.put(key, body, mode)
         return True
     except PreconditionFailed:
         return False

@@ -15,7 +15,13 @@ from itertools import chain
 from typing import Final
 
 from penstock.engines.ledger.histories import history_of
-from penstock.engines.ledger.journal import Execute, Head, Listener, nothing_to_close
+from penstock.engines.ledger.journal import (
+    Execute,
+    Head,
+    Listener,
+    ledger_capabilities,
+    nothing_to_close,
+)
 from penstock.engines.ledger.presence import Presence
 from penstock.engines.ledger.side import SideObjects
 from penstock.errors import Gap
@@ -87,19 +93,8 @@ class MemoryJournal:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            backend=f"memory://{self._shared.name}",
-            push=True,
-            history=True,
-            versions=False,
-            order="strict",
-            pause="strict",
-            limits="strict",
-            atomic_batch=True,
-            events="ordered",
-            durability="none",
-            multi_process=False,
-            offload=True,
+        return ledger_capabilities(
+            f"memory://{self._shared.name}", push=True, multi_process=False, durability="none"
         )
 
     @contextmanager

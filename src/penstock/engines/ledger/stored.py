@@ -15,7 +15,7 @@ from typing import Final
 
 from penstock.engines.ledger.calibration import CommitClock
 from penstock.engines.ledger.courtesy import Courtesy
-from penstock.engines.ledger.journal import Head, Listener, nothing_to_close
+from penstock.engines.ledger.journal import Head, Listener, ledger_capabilities, nothing_to_close
 from penstock.engines.ledger.names import KNOCK
 from penstock.engines.ledger.presence import Presence
 from penstock.engines.ledger.side import SideObjects
@@ -50,19 +50,11 @@ class StoredJournal:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            backend=self._store.name,
+        return ledger_capabilities(
+            self._store.name,
             push=isinstance(self._store, Watchable),
-            history=True,
-            versions=False,
-            order="strict",
-            pause="strict",
-            limits="strict",
-            atomic_batch=True,
-            events="ordered",
-            durability="strict",
             multi_process=True,
-            offload=True,
+            durability="strict",
         )
 
     async def close(self) -> None:
