@@ -64,6 +64,7 @@ def test_a_signal_lets_what_runs_finish(
         worker.until("the handler is at work")
         worker.send(number)
         worker.until("draining: 1 jobs")
+        (folder / "gate").write_bytes(b"go on")
         assert worker.ended() == 0
     assert queue.get(receipt.id).state == "completed"
 
