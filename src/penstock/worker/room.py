@@ -24,6 +24,7 @@ class Room:
         self._processes = processes
         self._idle = asyncio.Event()
         self._idle.set()
+        self._busy = asyncio.Event()
         self._changes = Signal()
 
     @property
@@ -39,13 +40,16 @@ class Room:
         return not self.runs
 
     def take(self, run: Run) -> None:
+        if not self.runs:
+            self._idle.clear()
+            self._busy.set()
         self.runs.add(run)
-        self._idle.clear()
 
     def give_up(self, run: Run) -> None:
         self.runs.discard(run)
         if not self.runs:
             self._idle.set()
+            self._busy.clear()
         self._changes.set()
 
     def linger(self, thread: Future[Any]) -> None:
@@ -66,6 +70,10 @@ class Room:
     async def idle(self) -> None:
         """Until nothing runs."""
         await self._idle.wait()
+
+    async def busy(self) -> None:
+        """Until something runs."""
+        await self._busy.wait()
 
     def _lingered(self) -> None:
         self.lingering -= 1

@@ -31,6 +31,7 @@ from penstock.ports.backend import WorkerRecord
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
 from penstock.runtime.tasks import TaskSet, first_of, within
+from penstock.worker.cancellations import Cancellations
 from penstock.worker.claiming import Claiming
 from penstock.worker.endings import (
     Ending,
@@ -132,13 +133,16 @@ class Worker:
         # What a start hook could not prepare no handler can use, so nothing is claimed then.
         await call_each(self._app.start_hooks, self._app)
         settler = Settler(queue, self._services, self._complaints, self._settled)
+        heart = self._heart(queue, settler)
+        cancellations = Cancellations(queue, self._services.clock, self._room, heart)
         registration = Registration(queue, self._services, lambda: self._describe(queue))
         settling = self._tasks.start("settling", settler.run())
         claiming = self._tasks.start("claims", self._claiming(queue, settler).run(self._stopping))
         essential = {
             settling,
             claiming,
-            self._tasks.start("heartbeats", self._heart(queue, settler).run()),
+            self._tasks.start("heartbeats", heart.run()),
+            self._tasks.start("cancellations", cancellations.run()),
             self._tasks.start("registration", registration.run()),
             self._tasks.start("stopping", self._stopping.wait()),
         }

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from math import inf
 from typing import Any, Final, TypeVar
 
@@ -38,7 +38,14 @@ from penstock.kernel.events import (
 from penstock.kernel.job import Job, State
 from penstock.kernel.settings import Settings
 from penstock.kernel.state import QueueState
-from penstock.ports.backend import Capabilities, Filter, Stats, VacuumReport, WorkerRecord
+from penstock.ports.backend import (
+    CancelledListener,
+    Capabilities,
+    Filter,
+    Stats,
+    VacuumReport,
+    WorkerRecord,
+)
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
 from penstock.runtime.tasks import Repeat, TaskSet
@@ -207,6 +214,12 @@ class LedgerEngine:
     def watch_end(self, tenant: str, id: str) -> Iterator[Awaitable[EndEvent | None]]:
         with self._listeners.listening(), self._listeners.end_of(tenant, id) as end:
             yield end
+
+    def watch_cancelled(self, tenant: str, tell: CancelledListener) -> AbstractContextManager[None]:
+        return self._listeners.cancellations_of(tenant, tell)
+
+    def following(self) -> AbstractContextManager[None]:
+        return self._listeners.listening()
 
     # The loop
 
