@@ -45,9 +45,10 @@ async def work(place: str, app: App, options: WorkerOptions, *, json: bool) -> N
         "burst": options.burst,
         "monitor": options.monitor,
     }
-    print_json({"event": "started", **facts}) if json else _banner(facts)
     try:
+        # Heard from the first word on: whoever has read that it runs may send one.
         with _signals(worker, options):
+            print_json({"event": "started", **facts}) if json else _banner(facts)
             await worker.run()
     finally:
         await app.close()
