@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from penstock.address import Address, parse
@@ -30,12 +30,13 @@ def open(
     store: ObjectStore | None = None,
     codecs: Iterable[Codec] = (),
     services: Services | None = None,
+    layer: Callable[[ObjectStore], ObjectStore] | None = None,
     **options: Any,
 ) -> Queue:
     """A queue, to be used with `async with`. See the guide for the URLs and options.
 
     Without a URL, `PENSTOCK_URL` is used. `store` takes any object store of your own instead,
-    or a ready-made obstore client.
+    or a ready-made obstore client. `layer` is put around the store, such as one that counts.
     """
     services = services or Services()
     if store is not None and url is not None:
@@ -43,7 +44,7 @@ def open(
     address = parse(url if store is None else "memory://", options)
     said = address.options
     return Queue(
-        _backend(address, store, services),
+        _backend(address, store, services, layer or _bare),
         tenant=said.tenant,
         services=services,
         codecs=Codecs(codecs),
@@ -75,7 +76,12 @@ def open_store(address: Address) -> ObjectStore:
     return cloud.azure_store(address.place, address.path, endpoint=endpoint)
 
 
-def _backend(address: Address, store: ObjectStore | None, services: Services) -> Backend:
+def _backend(
+    address: Address,
+    store: ObjectStore | None,
+    services: Services,
+    layer: Callable[[ObjectStore], ObjectStore],
+) -> Backend:
     options = address.options
 
     async def open_memory(listener: Listener) -> Journal:
@@ -97,7 +103,7 @@ def _backend(address: Address, store: ObjectStore | None, services: Services) ->
         return journal
 
     def patient(raw: ObjectStore) -> ObjectStore:
-        return Retrying(raw, services.clock, luck=services.luck)
+        return Retrying(layer(raw), services.clock, luck=services.luck)
 
     shared = _memory(address.place)
     in_memory = store is None and address.scheme == "memory"
@@ -107,6 +113,10 @@ def _backend(address: Address, store: ObjectStore | None, services: Services) ->
         group_commit=options.group_commit,
         outcome_seconds_max=options.outcome_seconds_max,
     )
+
+
+def _bare(store: ObjectStore) -> ObjectStore:
+    return store
 
 
 def _memory(name: str) -> SharedMemory:

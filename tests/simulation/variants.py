@@ -9,18 +9,19 @@ import pytest
 
 from penstock.engines.ledger import calibration
 from penstock.engines.ledger.engine import LedgerEngine
-from penstock.engines.ledger.log import startup
+from penstock.engines.ledger.log import startup, vacuum
 from penstock.engines.ledger.log.floor import read_floor
 from penstock.engines.ledger.log.journal import LogJournal
-from penstock.engines.ledger.log.vacuum import Vacuum, _needed_data
+from penstock.engines.ledger.log.vacuum import Vacuum
 from penstock.engines.ledger.names import DATA, log_key
 from penstock.engines.ledger.requests import Query, Request
 from penstock.engines.ledger.single.document import Document
+from penstock.engines.ledger.sweep import needed_data
 from penstock.errors import Corrupt, LeaseLost, PreconditionFailed, PutUnknown, StoreError
 from penstock.kernel import decide
 from penstock.kernel.job import Job, Lease, State
 from penstock.kernel.state import QueueState
-from penstock.ports.store import Create
+from penstock.ports.store import Create, ObjectStore
 from penstock.wire import snapshot
 from penstock.wire.level import UNREADABLE
 from penstock.wire.snapshot import CheckpointHead
@@ -152,14 +153,14 @@ def any_lease_will_do(patch: pytest.MonkeyPatch) -> None:
 def sweeps_forbid_nothing(patch: pytest.MonkeyPatch) -> None:
     """Rule 10: orphans are deleted by their age alone, while somebody is about to publish one."""
 
-    async def sweep(self: Vacuum, current: Any, execute: Any, horizon: float) -> int:
-        old = [one.key async for one in self._store.list(DATA) if one.modified_at < horizon]
-        gone = [key for key in old if key not in _needed_data(current())]
+    async def sweep(store: ObjectStore, current: Any, execute: Any, horizon: float) -> int:
+        old = [one.key async for one in store.list(DATA) if one.modified_at < horizon]
+        gone = [key for key in old if key not in needed_data(current())]
         for key in gone:
-            await self._store.delete(key)
+            await store.delete(key)
         return len(gone)
 
-    patch.setattr(Vacuum, "_sweep_data", sweep)
+    patch.setattr(vacuum, "sweep_data", sweep)
 
 
 class Variant(NamedTuple):

@@ -44,13 +44,13 @@ def address_of(url: str | None, tenant: str | None = None) -> Address:
 
 @asynccontextmanager
 async def opened(
-    url: str | None, tenant: str | None = None, *, make: bool = False
+    url: str | None, tenant: str | None = None, *, make: bool = False, **options: Any
 ) -> AsyncIterator[Queue]:
     """The queue, open. Only commands that put something in make one that is not there."""
     address = address_of(url, tenant)
     if not make:
         await require_queue(address)
-    queue = open_queue(address.url, tenant=address.options.tenant)
+    queue = open_queue(address.url, tenant=address.options.tenant, **options)
     with spinner(f"opening {address.url}"):
         await queue.start()
     try:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,13 +13,27 @@ from penstock.cli.opening import run
 from penstock.cli.options import Json, Tenant
 from penstock.cli.reloading import reload_forever
 from penstock.cli.working import work
-from penstock.worker.options import WorkerOptions
+from penstock.errors import InvalidInput
+from penstock.worker.options import AUTO, CONCURRENCY, PROCESSES, WorkerOptions
 
 
 class Level(StrEnum):
     DEBUG = "debug"
     INFO = "info"
     WARNING = "warning"
+
+
+Concurrency = Annotated[
+    str,
+    typer.Option(
+        "--concurrency", "-c", metavar="N|auto", help="Jobs at once; auto finds out how many."
+    ),
+]
+ConcurrencyMin = Annotated[int, typer.Option("--concurrency-min", min=1, help="The floor of auto.")]
+ConcurrencyMax = Annotated[
+    int, typer.Option("--concurrency-max", min=1, help="The ceiling of auto.")
+]
+Processes = Annotated[int, typer.Option("--processes", min=1, help="For tasks with cpu=True.")]
 
 
 def command(
@@ -30,12 +43,10 @@ def command(
     queue: Annotated[
         list[str] | None, typer.Option("--queue", "-q", help="Only this queue; may be repeated.")
     ] = None,
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", "-c", min=1, help="Jobs at once.")
-    ] = 64,
-    processes: Annotated[
-        int, typer.Option("--processes", min=1, help="For tasks with cpu=True.")
-    ] = os.cpu_count() or 1,
+    concurrency: Concurrency = str(CONCURRENCY),
+    concurrency_min: ConcurrencyMin = 8,
+    concurrency_max: ConcurrencyMax = 1_024,
+    processes: Processes = PROCESSES,
     lease_seconds: Annotated[
         float, typer.Option(help="How long a dead worker is waited for.")
     ] = 30,
@@ -72,7 +83,9 @@ def command(
         app.relocate(url, **({} if tenant is None else {"tenant": tenant}))
     options = WorkerOptions(
         queues=tuple(queue) if queue else None,
-        concurrency=concurrency,
+        concurrency=_number_or_auto(concurrency),
+        concurrency_min=concurrency_min,
+        concurrency_max=concurrency_max,
         processes=processes,
         lease_seconds=lease_seconds,
         grace_seconds=grace,
@@ -82,3 +95,11 @@ def command(
         name=name,
     )
     run(work(place, app, options, json=json))
+
+
+def _number_or_auto(said: str) -> int | Literal["auto"]:
+    if said == AUTO:
+        return AUTO
+    if said.isascii() and said.isdigit():
+        return int(said)
+    raise InvalidInput(f"--concurrency {said}: a number from 1 on, or auto")

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import datetime
 from typing import Any, TypeVar, overload
 
+from msgspec.structs import replace
+
 from penstock.client.arguments import (
     check_count,
     many_ids,
@@ -259,5 +261,5 @@ class Queue(Leasing):
         if receipt.result is ABSENT and receipt.result_key is None:
             # Let go to stay slim: the job's own record finds it again.
             job = await self.get(receipt.id)
-            return Receipt(receipt.id, "completed", receipt.state, job and job.result)
+            return replace(receipt, result=job and job.result)
         return await self._envelopes.open_receipt(receipt)

@@ -54,7 +54,7 @@ from penstock.kernel.events import (
     Swept,
     position_of,
 )
-from penstock.kernel.job import Job, State
+from penstock.kernel.job import DEFAULT_CODEC, Job, State
 from penstock.kernel.settings import Settings
 from penstock.kernel.state import QueueState
 
@@ -133,7 +133,9 @@ class Batch:
         if isinstance(event, Receipt):
             return event
         self._emit(event)
-        return Receipt(event.id, "queued", State.PENDING)
+        return Receipt(
+            event.id, "queued", State.PENDING, None, DEFAULT_CODEC, None, event.life, event.position
+        )
 
     def _claim(self, command: Claim) -> list[Job]:
         again = self._state.leases.of_claim(command.tenant, command.operation)

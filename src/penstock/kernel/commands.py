@@ -68,6 +68,10 @@ class Receipt(Struct, frozen=True, gc=False, omit_defaults=True):
     """Of a completed job, if it is still at hand."""
     result_codec: str = DEFAULT_CODEC
     result_key: str | None = None
+    life: int = 0
+    """Of that job: an end of an earlier life of its id is not this one's."""
+    since: int = 0
+    """Where its latest opening stands in the events, if this enqueue was it: nor is one before."""
 
 
 class Enqueue(Command[list[Outcome[Receipt]]], frozen=True, gc=False, tag="enqueue"):

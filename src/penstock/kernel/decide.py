@@ -79,7 +79,7 @@ def enqueue(
         if hold is not None:
             holder = state.find(tenant, hold.id, now.at)
             if holder is None or holder.life != hold.life:
-                return Receipt(hold.id, "duplicate", None)
+                return Receipt(hold.id, "duplicate", None, life=hold.life)
             return _receipt(holder)
         if new.unique_seconds > 0:
             key_until = now.at + new.unique_seconds
@@ -276,8 +276,10 @@ def _is_key_taken(state: QueueState, job: Job, at: float) -> bool:
 
 def _receipt(job: Job) -> Receipt:
     if job.state is State.COMPLETED:
-        return Receipt(job.id, "completed", job.state, job.result, job.result_codec, job.result_key)
-    return Receipt(job.id, "duplicate", job.state)
+        return Receipt(
+            job.id, "completed", job.state, job.result, job.result_codec, job.result_key, job.life
+        )
+    return Receipt(job.id, "duplicate", job.state, life=job.life)
 
 
 def _reopened(job: Job, now: Moment) -> Replayed:

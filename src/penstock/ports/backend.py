@@ -5,18 +5,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
 from penstock.kernel.commands import Command
-from penstock.kernel.events import EndEvent, Event, JobEvent
+from penstock.kernel.events import Cancelled, EndEvent, Event, JobEvent
 from penstock.kernel.job import Job, State
 from penstock.kernel.settings import Settings
 
 Answer = TypeVar("Answer")
+
+CancelledListener: TypeAlias = Callable[[Sequence[Cancelled] | None], None]
+"""Told what was cancelled; None: something may have been, ask about those that matter."""
 
 
 class Capabilities(Struct, frozen=True):
@@ -188,4 +191,20 @@ class Backend(Protocol):
 
     async def elect(self, role: str, candidate: str, seconds: float) -> bool:
         """Whether the candidate leads for that long. Saves double work; proves nothing."""
+        ...
+
+
+@runtime_checkable
+class Announcing(Protocol):
+    """A backend that tells of cancellations by itself. Of others' a heartbeat tells."""
+
+    def watch_cancelled(self, tenant: str, tell: CancelledListener) -> AbstractContextManager[None]:
+        """While entered, `tell` hears of a cancellation as soon as this process knows of it.
+
+        It costs nothing, and learns of others' commits only when something else looks for them.
+        """
+        ...
+
+    def following(self) -> AbstractContextManager[None]:
+        """While entered, others' commits are looked for as they happen."""
         ...

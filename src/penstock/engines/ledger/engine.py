@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from math import inf
 from typing import Any, Final, TypeVar
 
@@ -35,10 +35,17 @@ from penstock.kernel.events import (
     commit_of,
     position_of,
 )
-from penstock.kernel.job import Job, State
+from penstock.kernel.job import Job
 from penstock.kernel.settings import Settings
 from penstock.kernel.state import QueueState
-from penstock.ports.backend import Capabilities, Filter, Stats, VacuumReport, WorkerRecord
+from penstock.ports.backend import (
+    CancelledListener,
+    Capabilities,
+    Filter,
+    Stats,
+    VacuumReport,
+    WorkerRecord,
+)
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
 from penstock.runtime.tasks import Repeat, TaskSet
@@ -114,8 +121,7 @@ class LedgerEngine:
         def look(state: QueueState, at: float) -> list[Job | None]:
             return [state.find(tenant, id, at) for id in ids]
 
-        jobs = await self._look(look)
-        return [job and await self._whole(job) for job in jobs]
+        return await views.read_back(await self._look(look), self._journal.read)
 
     async def jobs(self, tenant: str, filter: Filter) -> AsyncIterator[Job]:
         for job in await self._look(lambda state, at: views.listing(state, tenant, filter, at)):
@@ -207,6 +213,12 @@ class LedgerEngine:
     def watch_end(self, tenant: str, id: str) -> Iterator[Awaitable[EndEvent | None]]:
         with self._listeners.listening(), self._listeners.end_of(tenant, id) as end:
             yield end
+
+    def watch_cancelled(self, tenant: str, tell: CancelledListener) -> AbstractContextManager[None]:
+        return self._listeners.cancellations_of(tenant, tell)
+
+    def following(self) -> AbstractContextManager[None]:
+        return self._listeners.listening()
 
     # The loop
 
@@ -309,12 +321,6 @@ class LedgerEngine:
     async def _look(self, look: Callable[[QueueState, float], Answer]) -> Answer:
         answer: Answer = await self._inbox.add(Query(look))
         return answer
-
-    async def _whole(self, job: Job) -> Job:
-        """A finished job is kept slim; what was let go is read back from the log."""
-        if job.state is not State.COMPLETED:
-            return job
-        return await views.read_back(job, self._journal.read)
 
 
 def _decide_one(batch: Batch, state: QueueState, work: AnyCommand | Query, at: float) -> Any:

@@ -32,7 +32,7 @@ from penstock.kernel.state import QueueState
 from penstock.ports.backend import Capabilities, VacuumReport
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
-from penstock.runtime.tasks import Signal
+from penstock.runtime.tasks import Latch
 
 RING_EVENTS_MAX: Final = 100_000
 
@@ -80,7 +80,7 @@ class MemoryJournal:
         self._services = services
         self._side = SideObjects(shared.side, services, services.clock)
         self._seen = shared.head.commit
-        self._signal = Signal()
+        self._news = Latch()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -152,7 +152,7 @@ class MemoryJournal:
             return history_of(chain.from_iterable(self._shared.ring.values()), tenant, id)
 
     async def changed(self, timeout_seconds: float) -> None:
-        await self._signal.wait(timeout_seconds)
+        await self._news.wait(timeout_seconds)
 
     async def keep(self, id: str, data: bytes) -> str:
         return await self._side.keep(id, data)
@@ -164,4 +164,4 @@ class MemoryJournal:
         """Called by whoever committed, from any thread."""
         assert self._loop is not None
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._signal.set)
+            self._loop.call_soon_threadsafe(self._news.set)

@@ -54,6 +54,7 @@ from penstock.kernel.invariants.order import claims_follow_the_order
 from penstock.kernel.invariants.record import Call, Committed, Violation
 from penstock.kernel.invariants.states import (
     Deletion,
+    Tally,
     attempts_have_workers,
     checkpoints_are_folds,
     counts_are_conserved,
@@ -67,6 +68,7 @@ __all__ = [
     "Committed",
     "Deletion",
     "Stories",
+    "Tally",
     "Violation",
     "attempts_are_counted",
     "attempts_have_workers",

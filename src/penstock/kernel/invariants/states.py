@@ -23,34 +23,57 @@ class Deletion(Struct, frozen=True):
     """Good ones: each the fold of the log up to its commit."""
 
 
+class Tally:
+    """How many jobs each queue has by state, as the log says, read a part at a time."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[str, str], dict[State, int]] = {}
+        self._current: dict[tuple[str, str], State] = {}
+
+    def see(self, log: Iterable[Committed]) -> None:
+        for _, event in job_events(log):
+            counts = self._told.setdefault((event.tenant, event.queue), {})
+            job = (event.tenant, event.id)
+            before = None if isinstance(event, Enqueued) else self._current.get(job)
+            after = TABLE.get((before, event.event))
+            if after is None:
+                continue
+            if before is not None:
+                counts[before] -= 1
+            counts[after] = counts.get(after, 0) + 1
+            self._current[job] = after
+
+    def forget_all_but(self, state: QueueState) -> None:
+        """Jobs that have left can't change any more."""
+        tenants = state.tenants
+        self._current = {
+            (tenant, id): each
+            for (tenant, id), each in self._current.items()
+            if tenant in tenants and id in tenants[tenant].jobs
+        }
+
+    def against(self, state: QueueState) -> list[Violation]:
+        found: list[Violation] = []
+        told = dict(self._told)
+        for name, tenancy in state.tenants.items():
+            for queue, counts_of_queue in tenancy.counts.items():
+                expected = told.pop((name, queue), {})
+                if _nonzero(counts_of_queue.now) != _nonzero(expected):
+                    message = f"{queue!r} counts {counts_of_queue.now}, the log says {expected}"
+                    found.append(Violation(14, message, None, name))
+        found += [
+            Violation(14, f"{queue!r} is not counted, the log says {counts}", None, tenant)
+            for (tenant, queue), counts in told.items()
+            if _nonzero(counts)
+        ]
+        return found
+
+
 def counts_are_conserved(log: Iterable[Committed], state: QueueState) -> list[Violation]:
     """14. Enqueued = pending + blocked + running + terminal: the state counts what the log says."""
-    told: dict[tuple[str, str], dict[State, int]] = {}
-    current: dict[tuple[str, str], State] = {}
-    for _, event in job_events(log):
-        counts = told.setdefault((event.tenant, event.queue), {})
-        job = (event.tenant, event.id)
-        before = None if isinstance(event, Enqueued) else current.get(job)
-        after = TABLE.get((before, event.event))
-        if after is None:
-            continue
-        if before is not None:
-            counts[before] -= 1
-        counts[after] = counts.get(after, 0) + 1
-        current[job] = after
-    found: list[Violation] = []
-    for name, tenancy in state.tenants.items():
-        for queue, counts_of_queue in tenancy.counts.items():
-            expected = told.pop((name, queue), {})
-            if _nonzero(counts_of_queue.now) != _nonzero(expected):
-                message = f"{queue!r} counts {counts_of_queue.now}, the log says {expected}"
-                found.append(Violation(14, message, None, name))
-    found += [
-        Violation(14, f"{queue!r} is not counted, the log says {counts}", None, tenant)
-        for (tenant, queue), counts in told.items()
-        if _nonzero(counts)
-    ]
-    return found
+    tally = Tally()
+    tally.see(log)
+    return tally.against(state)
 
 
 def checkpoints_are_folds(

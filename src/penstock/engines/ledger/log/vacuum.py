@@ -23,9 +23,10 @@ from penstock.engines.ledger.journal import Execute
 from penstock.engines.ledger.log.floor import raise_floor, read_floor
 from penstock.engines.ledger.log.reader import LogReader
 from penstock.engines.ledger.log.startup import checkpoints
-from penstock.engines.ledger.names import DATA, LOG, checkpoint_key, commit_in
+from penstock.engines.ledger.names import LOG, checkpoint_key, commit_in
+from penstock.engines.ledger.sweep import sweep_data
 from penstock.errors import Corrupt
-from penstock.kernel.commands import DropConsumer, Expire, Sweep
+from penstock.kernel.commands import DropConsumer, Expire
 from penstock.kernel.events import SYSTEM_TENANT, commit_of
 from penstock.kernel.settings import DAY_SECONDS
 from penstock.kernel.state import QueueState
@@ -58,7 +59,7 @@ class Vacuum:
         floor, older = await self._raise_floor(state, horizon)
         log_objects = await self._delete_log(floor)
         old_checkpoints = await self._delete_checkpoints(older)
-        data_objects = await self._sweep_data(current, execute, horizon)
+        data_objects = await sweep_data(self._store, current, execute, horizon)
         return VacuumReport(floor, log_objects, old_checkpoints, data_objects)
 
     async def prove(self, older: int, newest: int) -> None:
@@ -126,30 +127,3 @@ class Vacuum:
         for key in gone:
             await self._store.delete(key)
         return len(gone)
-
-    async def _sweep_data(
-        self, current: Callable[[], QueueState], execute: Execute, horizon: float
-    ) -> int:
-        # Names have their writer's time, which may be this far ahead of the store's.
-        written_before = horizon - current().settings.clock_skew_seconds
-        old = [
-            entry.key
-            async for entry in self._store.list(DATA)
-            if entry.modified_at < written_before
-        ]
-        if not old:
-            return 0
-        await execute(Sweep(SYSTEM_TENANT, horizon))
-        needed = _needed_data(current())
-        gone = [key for key in old if key not in needed]
-        for key in gone:
-            await self._store.delete(key)
-        return len(gone)
-
-
-def _needed_data(state: QueueState) -> set[str]:
-    needed = set(state.released)
-    for tenancy in state.tenants.values():
-        for job in tenancy.jobs.values():
-            needed.update(key for key in (job.payload_key, job.result_key) if key is not None)
-    return needed

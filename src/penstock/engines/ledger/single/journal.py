@@ -35,14 +35,15 @@ from penstock.engines.ledger.single.document import (
     encode_document,
 )
 from penstock.engines.ledger.stored import StoredJournal
+from penstock.engines.ledger.sweep import sweep_data
 from penstock.errors import (
     Corrupt,
     ObjectNotFound,
     OutcomeUnknown,
     StoreError,
 )
-from penstock.kernel.commands import AnyCommand
-from penstock.kernel.events import Event, JobEvent, JobFact, commit_of
+from penstock.kernel.commands import AnyCommand, Expire
+from penstock.kernel.events import SYSTEM_TENANT, Event, JobEvent, JobFact, commit_of
 from penstock.kernel.job import Job
 from penstock.ports.backend import VacuumReport
 from penstock.ports.store import Create, ObjectStore, PutMode, Replace, Written
@@ -130,7 +131,11 @@ class SingleJournal(StoredJournal):
         return []
 
     async def vacuum(self, execute: Execute) -> VacuumReport:
-        return VacuumReport(await self.first_commit())
+        # Asked for its answer's sake: the settings are those of now.
+        await execute(Expire(SYSTEM_TENANT))
+        horizon = self.clock.now() - self.state.settings.log_retention_seconds
+        swept = await sweep_data(self._store, lambda: self.state, execute, horizon)
+        return VacuumReport(await self.first_commit(), data_objects=swept)
 
     async def first_commit(self) -> int:
         return 1
