@@ -90,7 +90,7 @@ def test_every_pending_job_is_in_one_index_and_every_key_has_one_holder(script: 
     kernel = Kernel()
     kernel.run(script)
     state = kernel.state
-    indexed = [entry[-1].life for entry in state.scheduled.unordered()]
+    indexed = [entry[-1].life for entry in state.pending.scheduled.unordered()]
     for tenancy in state.tenants.values():
         for lanes in tenancy.lanes.values():
             for lane in lanes.values():
@@ -150,7 +150,7 @@ def _bytes(answers: list[Any]) -> bytes:
 
 def _entries(state: QueueState) -> int:
     """How many entries all indexes have together."""
-    rankings = [state.scheduled, state.completed, state.dead_letters, state.archived, state.results]
+    rankings = [state.pending.scheduled, state.completed, state.dead_letters, state.archived, state.results]
     for tenancy in state.tenants.values():
         rankings += [lane for lanes in tenancy.lanes.values() for lane in lanes.values()]
     return sum(len(ranking._heap) for ranking in rankings) + len(state.leases._bounds)
