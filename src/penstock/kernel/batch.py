@@ -2,8 +2,8 @@
 
 A batch first lets dead leases go, then takes its commands in order, each seeing what those before
 it did. An item that is refused answers with its error and changes nothing; the others go on.
-Where a command needs rows of an import that are not at hand, `NeedsChunk` is raised: the whole batch
-has to be taken back, and decided again when they are.
+Where a command needs rows of an import that are not at hand, `NeedsChunk` is raised: the whole
+batch has to be taken back, and decided again when they are.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ class ImportProgress(Struct, frozen=True, gc=False):
 
 
 class StageImport(Command[ImportProgress], frozen=True, gc=False, tag="stage_import"):
-    """Records the objects of a run that is to be enqueued in batches; those recorded first count."""
+    """Records the objects of a run to be enqueued in batches; those recorded first count."""
 
     run: str
     objects: tuple[ImportObject, ...]

@@ -51,24 +51,11 @@ def publish(
         raise RunStaged(command.run)
     if _is_published(state, command):
         return _published_before(state, command.run)
-    events = [
-        Imported(
-            now.position + index,
-            now.at,
-            tenant,
-            command.run,
-            _rows(objects),
-            objects,
-            command.query,
-            command.batch,
-        )  # fmt: skip
-        for index, (tenant, objects) in enumerate(_by_tenant(command.objects))
-    ]
     # An empty run is remembered as well.
-    return events or [
-        Imported(
-            now.position, now.at, SYSTEM_TENANT, command.run, 0, (), command.query, command.batch
-        )
+    parts = _by_tenant(command.objects) or [(SYSTEM_TENANT, ())]
+    return [
+        _imported(command, tenant, objects, now.position + index, now.at)
+        for index, (tenant, objects) in enumerate(parts)
     ]
 
 
@@ -146,6 +133,13 @@ def admit(
             row.max_attempts, row.retry, row.timeout_seconds, None, None, row.meta, row.trace,
             source.at, source.run, source.position, number,
         )  # fmt: skip
+
+
+def _imported(
+    command: PublishImport, tenant: str, objects: tuple[ImportObject, ...], position: int, at: float
+) -> Imported:
+    rows = _rows(objects)
+    return Imported(position, at, tenant, command.run, rows, objects, command.query, command.batch)
 
 
 def _staged_before(state: QueueState, command: StageImport) -> StagedRun | None:

@@ -119,7 +119,7 @@ class Job(Struct, omit_defaults=True, gc=False):
     trail: tuple[int, ...] = ()
     """Positions of the transitions after the first, newest last: where its history is."""
     source: int = 0
-    """Of an imported job, the position of its import: its place in the order, in place of `life`."""
+    """Of an imported job, the position of its import: its place in the order."""
     row: int = 0
     """Of an imported job, its number in the import."""
 

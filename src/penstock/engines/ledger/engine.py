@@ -118,10 +118,10 @@ class LedgerEngine:
 
     async def get(self, tenant: str, ids: Sequence[str]) -> list[Job | None]:
         def look(state: QueueState, at: float) -> list[Job | Waiting | None]:
-            found: list[Job | Waiting | None] = []
-            for id in ids:
-                found.append(state.find(tenant, id, at) or state.unadmitted(tenant, id))
-            return found
+            return [find(state, id, at) for id in ids]
+
+        def find(state: QueueState, id: str, at: float) -> Job | Waiting | None:
+            return state.find(tenant, id, at) or state.unadmitted(tenant, id)
 
         jobs = await self._look(look)
         return [None if job is None else await self._whole(job) for job in jobs]
