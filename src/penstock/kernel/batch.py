@@ -288,6 +288,8 @@ class Batch:
                 if isinstance(staged, ImportProgress):
                     return staged
                 self._emit(staged)
+                if staged.rows:
+                    return ImportProgress(command.run, 0, staged.rows)
                 return self._advance(AdvanceImport(command.tenant, command.run, 0))
             case AdvanceImport():
                 return self._advance(command)

@@ -30,7 +30,9 @@ _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(Row)
 
 
-def encode_rows(groups: Iterable[tuple[Group, list[Row]]]) -> tuple[bytes, list[SegmentRecord]]:
+def encode_rows(
+    groups: Iterable[tuple[Group, list[Row]]], chunk_rows_max: int = CHUNK_ROWS_MAX
+) -> tuple[bytes, list[SegmentRecord]]:
     """The lines of one object, and its segments. Sorts the rows of each group by `run_at`."""
     parts: list[bytes] = []
     segments: list[SegmentRecord] = []
@@ -39,7 +41,7 @@ def encode_rows(groups: Iterable[tuple[Group, list[Row]]]) -> tuple[bytes, list[
         rows.sort(key=_due)
         chunks: list[Chunk] = []
         size_bytes = 0
-        for start, end in _cuts(rows):
+        for start, end in _cuts(rows, chunk_rows_max):
             lines = _encoder.encode_lines(rows[start:end])
             parts.append(lines)
             chunks.append(Chunk(len(lines), end - start, _due(rows[start])))
@@ -77,12 +79,12 @@ def _due(row: Row) -> float:
     return row.run_at or 0.0
 
 
-def _cuts(rows: Sequence[Row]) -> Iterable[tuple[int, int]]:
+def _cuts(rows: Sequence[Row], rows_max: int) -> Iterable[tuple[int, int]]:
     """Where the chunks begin and end."""
     start = size_bytes = 0
     for index, row in enumerate(rows):
         size = len(row.payload)
-        is_full = index - start == CHUNK_ROWS_MAX or size_bytes + size > CHUNK_BYTES_MAX
+        is_full = index - start == rows_max or size_bytes + size > CHUNK_BYTES_MAX
         if is_full and index > start:
             yield start, index
             start, size_bytes = index, 0
