@@ -10,7 +10,7 @@ import pytest
 from penstock.engines.ledger import calibration
 from penstock.engines.ledger.engine import LedgerEngine
 from penstock.engines.ledger.imports.objects import AtHand
-from penstock.engines.ledger.log import startup
+from penstock.engines.ledger.log import startup, vacuum
 from penstock.engines.ledger.log.floor import read_floor
 from penstock.engines.ledger.log.journal import LogJournal
 from penstock.engines.ledger.log.vacuum import Vacuum, _needed_data
@@ -167,7 +167,11 @@ def sweeps_forbid_nothing(patch: pytest.MonkeyPatch) -> None:
             await self._store.delete(key)
         return len(gone)
 
+    async def leave_imports(*arguments: Any) -> int:
+        return 0  # their sweep would forbid the others' publication on its way
+
     patch.setattr(Vacuum, "_sweep_data", sweep)
+    patch.setattr(vacuum, "sweep_imports", leave_imports)
 
 
 def runs_are_forgotten(patch: pytest.MonkeyPatch) -> None:
