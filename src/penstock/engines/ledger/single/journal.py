@@ -22,6 +22,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from penstock.engines.ledger.histories import history_of
+from penstock.engines.ledger.imports.sweep import sweep_imports
 from penstock.engines.ledger.journal import Execute, Head, Listener
 from penstock.engines.ledger.names import QUEUE
 from penstock.engines.ledger.side import READS_OF_A_BAD_OBJECT
@@ -134,8 +135,9 @@ class SingleJournal(StoredJournal):
         # Asked for its answer's sake: the settings are those of now.
         await execute(Expire(SYSTEM_TENANT))
         horizon = self.clock.now() - self.state.settings.log_retention_seconds
+        imported = await sweep_imports(self._store, lambda: self.state, execute, horizon)
         swept = await sweep_data(self._store, lambda: self.state, execute, horizon)
-        return VacuumReport(await self.first_commit(), data_objects=swept)
+        return VacuumReport(await self.first_commit(), data_objects=swept, import_objects=imported)
 
     async def first_commit(self) -> int:
         return 1
