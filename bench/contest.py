@@ -1,4 +1,4 @@
-"""What every worker under comparison does: enqueue so many jobs, or run them all, and say how long.
+"""How workers are compared: what is timed, from when to when.
 
 *Enqueued*: from the first enqueue to the answer to the last, in a process of its own.
 *Drained*: from the start of the first handler to the moment when the queue's own records have no
@@ -10,7 +10,6 @@ It needs the standard library alone, because rivals run it in an environment of 
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import os
@@ -67,16 +66,3 @@ def counted(jobs: int, left: Callable[[], int]) -> Calls:
 
 def say(seconds: float) -> None:
     print(json.dumps({"seconds": seconds}), flush=True)
-
-
-def main(enqueue: Callable[[str, int], float], work: Callable[[str, int], None]) -> None:
-    """`enqueue` answers how long it took; `work` runs a worker, which says so itself."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("role", choices=["enqueue", "work"])
-    parser.add_argument("--url", required=True)
-    parser.add_argument("--jobs", type=int, required=True)
-    said = parser.parse_args()
-    if said.role == "enqueue":
-        say(enqueue(said.url, said.jobs))
-    else:
-        work(said.url, said.jobs)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
-import os
+from typing import Any, Final
+
 import redis
 import uvloop
 
@@ -14,11 +14,11 @@ from arq import create_pool, func  # type: ignore[import-not-found]
 from arq.connections import RedisSettings  # type: ignore[import-not-found]
 from arq.worker import Worker  # type: ignore[import-not-found]
 
-from bench.contest import CLIENT_TASKS, counted, main
+from bench.contest import CLIENT_TASKS, counted
 from bench.load import PAYLOAD
 
-CONCURRENCY = int(os.environ.get("CON","100"))
-run = asyncio.run if os.environ.get("POOL")=="asyncio" else uvloop.run
+CONCURRENCY: Final = 100
+POLL_SECONDS: Final = 0.01
 
 
 def enqueue(url: str, jobs: int) -> float:
@@ -34,7 +34,8 @@ def enqueue(url: str, jobs: int) -> float:
         await asyncio.gather(*(call() for _ in range(CLIENT_TASKS)))
         return time.perf_counter() - started_at
 
-    return run(fill())
+    seconds: float = uvloop.run(fill())
+    return seconds
 
 
 def work(url: str, jobs: int) -> None:
@@ -55,12 +56,8 @@ def work(url: str, jobs: int) -> None:
             [func(noop, name="noop", keep_result=0)],
             redis_settings=settings,
             max_jobs=CONCURRENCY,
-            poll_delay=0.01,
+            poll_delay=POLL_SECONDS,
             log_results=False,
         ).async_run()
 
-    run(serve())
-
-
-if __name__ == "__main__":
-    main(enqueue, work)
+    uvloop.run(serve())

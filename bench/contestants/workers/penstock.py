@@ -1,15 +1,11 @@
-"""penstock: an app whose only task does nothing, for `penstock worker`, and a client that fills it.
-
-As a program it is the client.
-"""
+"""penstock: an app for `penstock worker` whose only task does nothing, and a client to fill it."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import time
-from typing import Final
+from typing import Any, Final
 
 import penstock
 from bench.contest import BATCH, Calls, say
@@ -32,30 +28,23 @@ async def noop(to: str, n: int) -> None:
 async def stopped(app: penstock.App) -> None:
     """The worker's last ack is durable by now."""
     seconds = calls.seconds
-    queue = await app.queue()
-    totals = (await queue.stats()).totals
-    assert totals == {"completed": int(os.environ[JOBS])}, totals
+    totals = (await (await app.queue()).stats()).totals
+    if totals != {"completed": int(os.environ[JOBS])}:
+        raise RuntimeError(f"not all jobs have completed: {totals}")
     say(seconds)
 
 
-async def enqueue(url: str, jobs: int) -> float:
+def enqueue(url: str, jobs: int) -> float:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(_fill(url, jobs))
+
+
+async def _fill(url: str, jobs: int) -> float:
     app.relocate(url)
     async with app:
+        payload: dict[str, Any] = PAYLOAD
         started_at = time.perf_counter()
         for start in range(0, jobs, BATCH):
             count = min(BATCH, jobs - start)
-            await app.enqueue_many([noop.job(**PAYLOAD) for _ in range(count)])
+            await app.enqueue_many([noop.job(**payload) for _ in range(count)])
         return time.perf_counter() - started_at
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--url", required=True)
-    parser.add_argument("--jobs", type=int, required=True)
-    said = parser.parse_args()
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        say(runner.run(enqueue(said.url, said.jobs)))
-
-
-if __name__ == "__main__":
-    main()

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
-import os
+from typing import Any, Final
+
 import redis
 import uvloop
 
 # Of another environment than the type checker's.
 from saq import Queue, Worker  # type: ignore[import-not-found]
 
-from bench.contest import CLIENT_TASKS, counted, main
+from bench.contest import CLIENT_TASKS, counted
 from bench.load import PAYLOAD
 
-CONCURRENCY = int(os.environ.get("CON","32"))
-run = asyncio.run if os.environ.get("POOL")=="asyncio" else uvloop.run
+CONCURRENCY: Final = 32
+
 
 def enqueue(url: str, jobs: int) -> float:
     async def fill() -> float:
@@ -34,7 +34,8 @@ def enqueue(url: str, jobs: int) -> float:
         await queue.disconnect()
         return seconds
 
-    return run(fill())
+    seconds: float = uvloop.run(fill())
+    return seconds
 
 
 def work(url: str, jobs: int) -> None:
@@ -55,8 +56,4 @@ def work(url: str, jobs: int) -> None:
         queue = Queue.from_url(url)
         await Worker(queue, [("noop", noop)], concurrency=CONCURRENCY).start()
 
-    run(serve())
-
-
-if __name__ == "__main__":
-    main(enqueue, work)
+    uvloop.run(serve())
