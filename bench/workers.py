@@ -2,7 +2,7 @@
 
 Everybody is measured in the same way, by `bench/contest.py`: one client process enqueues all jobs,
 then one worker process runs them. End to end is the sum of both. Servers are on loopback with their
-own defaults, and settings are those that ran the most no-ops, see docs/benchmarks.md.
+own defaults, and docs/benchmarks.md says how the settings were found.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from bench.contest import counted
 from bench.load import PAYLOAD
 
 WORKERS: Final = 4
-"""Threads; greenlets were slower, and so were fewer threads."""
+"""Threads; greenlets and a single thread were slower."""
 
 
 def _huey(url: str) -> Any:
