@@ -77,6 +77,7 @@ class SingleJournal(StoredJournal):
         await self.catch_up()
         await self.clock.calibrate_if_allowed()
         self.clock.require_close(self.state.settings.clock_skew_seconds)
+        self._courtesy.opened()
         if self._store.name.startswith("gs://"):
             logger.warning(
                 "%s: GCS takes about one write a second of one object; layout log has no limit",
