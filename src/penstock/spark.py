@@ -1,0 +1,11 @@
+"""The queue in Spark: `penstock.spark.session()` gives a session that reads and writes it.
+
+spark = penstock.spark.session()
+events = spark.read.format("penstock").option("url", url).option("table", "events").load()
+"""
+
+from __future__ import annotations
+
+from penstock.pipeline.session import register, session
+
+__all__ = ["register", "session"]
