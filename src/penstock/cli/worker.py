@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.loading import load_app
+from penstock.app.loading import load_app
 from penstock.cli.logs import start_logging
 from penstock.cli.opening import run
 from penstock.cli.options import Json, Tenant
