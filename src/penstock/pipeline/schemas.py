@@ -17,6 +17,7 @@ from typing import Final
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
     DataType,
     DateType,
     DoubleType,
@@ -29,6 +30,7 @@ from pyspark.sql.types import (
 )
 
 BINARY: Final = BinaryType()
+BOOLEAN: Final = BooleanType()
 DATE: Final = DateType()
 DOUBLE: Final = DoubleType()
 INTEGER: Final = IntegerType()
@@ -250,19 +252,34 @@ COST: Final = _table(
         "jobs_ended": LONG,
         "bytes_written": LONG,
         "dollars": DOUBLE,
+        "dollars_per_million_jobs": DOUBLE,
     },
 )
 
 SLO: Final = _table(
-    {"date": DATE, "tenant": STRING, "queue": STRING, "type": STRING},
+    {
+        "date": DATE,
+        "tenant": STRING,
+        "queue": STRING,
+        "type": STRING,
+        "wait_seconds_max": DOUBLE,
+        "run_seconds_max": DOUBLE,
+        "success_target": DOUBLE,
+    },
     {
         "jobs": LONG,
         "succeeded": LONG,
         "within_wait": LONG,
         "within_run": LONG,
         "within_both": LONG,
+        "met": BOOLEAN,
     },
 )
+"""Jobs that ended, cancelled ones aside, under the objectives that they were held to.
+
+`within_both` counts those that succeeded and waited and ran no longer than they may; `met` says
+whether their share reaches `success_target`.
+"""
 
 GOLD_TABLES: Final[Mapping[str, StructType]] = {
     "throughput": THROUGHPUT,

@@ -1,0 +1,70 @@
+"""The ends of attempts and of jobs: each is one event, so these are maps."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from penstock.kernel.job import DEFAULT_ATTEMPTS, DEFAULT_CODEC, DEFAULT_PRIORITY
+from penstock.pipeline.schemas import ATTEMPTS, JOBS
+from penstock.pipeline.transforms.moments import seconds_between
+
+JOB_ENDS: Final = ("completed", "failed", "cancelled")
+ATTEMPT_ENDS: Final = (*JOB_ENDS, "retried", "expired", "released", "snoozed")
+
+
+def attempts(events: DataFrame) -> DataFrame:
+    """One row per attempt that ended."""
+    columns = {
+        "outcome": F.col("event"),
+        "ended_at": F.col("at"),
+        "wait_seconds": seconds_between(F.col("due_at"), F.col("started_at")),
+        "run_seconds": seconds_between(F.col("started_at"), F.col("at")),
+    }
+    ended = events.where(ends_an_attempt())
+    return ended.select(
+        *(columns.get(name, F.col(name)).alias(name) for name in ATTEMPTS.fieldNames())
+    )
+
+
+def ends_an_attempt() -> Column:
+    """Whether an attempt was under way that the event ended.
+
+    A job that is cancelled while it waits for its next attempt names the start of the one before,
+    and as due a time after that.
+    """
+    was_running = F.col("started_at").isNotNull() & (F.col("due_at") <= F.col("started_at"))
+    return F.col("event").isin(*ATTEMPT_ENDS) & (was_running | ~F.col("event").isin("cancelled"))
+
+
+def jobs(events: DataFrame) -> DataFrame:
+    """One row per (tenant, id, life, ending); a job that was replayed ends again."""
+    last_error = F.try_element_at("errors", F.lit(-1))
+    columns = {
+        "state": F.col("event"),
+        "run_at": F.col("due_at"),
+        "ended_at": F.col("at"),
+        "priority": F.coalesce("priority", F.lit(DEFAULT_PRIORITY)).cast("long"),
+        "max_attempts": F.coalesce("max_attempts", F.lit(DEFAULT_ATTEMPTS)).cast("long"),
+        "kind": F.coalesce("kind", last_error["kind"]),
+        "error": F.coalesce("error", last_error["message"]),
+        "result_codec": F.coalesce(
+            "result_codec", F.when(F.col("event") == "completed", DEFAULT_CODEC)
+        ),
+    }
+    ended = events.where(F.col("event").isin(*JOB_ENDS))
+    return ended.select(
+        *(
+            columns.get(field.name, _of_event(events, field.name))
+            .cast(field.dataType)
+            .alias(field.name)
+            for field in JOBS.fields
+        )
+    )
+
+
+def _of_event(events: DataFrame, name: str) -> Column:
+    """The event's own field; what only a live job has is absent from an ending."""
+    return F.col(name) if name in events.columns else F.lit(None)
