@@ -25,6 +25,7 @@
     ├── OutcomeUnknown                 it may or may not have happened; retrying is safe
     ├── QueueClosed                    the handle was closed
     ├── Gap                            a reader asked for events that were vacuumed
+    ├── ForeignWarehouse               a warehouse that holds something else
     ├── ClockSkew                      this machine's clock is too far from the store's
     ├── StoreError                     the object store said no
     │   ├── ObjectNotFound             nothing is stored under that key
@@ -231,6 +232,16 @@ class Gap(PenstockError):
         )
         self.position = position
         self.floor = floor
+
+
+class ForeignWarehouse(PenstockError):
+    def __init__(self, warehouse: str, problem: str) -> None:
+        super().__init__(
+            f"{warehouse} can't take these tables: {problem}. Nothing in it was changed; "
+            "name an empty place, or the warehouse that this queue has"
+        )
+        self.warehouse = warehouse
+        self.problem = problem
 
 
 class ClockSkew(PenstockError):

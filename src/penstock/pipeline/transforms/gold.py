@@ -21,6 +21,12 @@ from penstock.pipeline.transforms.moments import (
 
 EXAMPLE_CHARACTERS_MAX: Final = 1_000
 FAILED_ATTEMPTS: Final = ("failed", "retried", "expired")
+COUNTED_EVENTS: Final = {
+    "enqueued": "enqueued",
+    "started": "claimed",
+    **{event: event for event in ATTEMPT_ENDS},
+}
+"""Each column of `throughput` that counts, and the event that it counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,7 @@ class Prices:
 
 def throughput(events: DataFrame) -> DataFrame:
     """What happened in each minute. Waits count when they are over, runs when they end."""
-    counted = events.where(F.col("event").isin("enqueued", "claimed", *ATTEMPT_ENDS))
+    counted = events.where(F.col("event").isin(*COUNTED_EVENTS.values()))
     wait = seconds_between(F.col("run_at"), F.col("at"))
     run = seconds_between(F.col("started_at"), F.col("at"))
     rows = counted.select(
@@ -56,15 +62,10 @@ def throughput(events: DataFrame) -> DataFrame:
         F.when(F.col("event") == "claimed", wait).alias("wait"),
         F.when(ends_an_attempt(), run).alias("run"),
     )
-    names = {"started": "claimed"}
-    outcomes = (
-        *("enqueued", "started", "completed", "failed", "retried"),
-        *("expired", "cancelled", "released", "snoozed"),
-    )
     return rows.groupBy("minute", "tenant", "queue", "type").agg(
         *(
-            F.count_if(F.col("event") == names.get(outcome, outcome)).alias(outcome)
-            for outcome in outcomes
+            F.count_if(F.col("event") == event).alias(column)
+            for column, event in COUNTED_EVENTS.items()
         ),
         *_distribution("wait"),
         *_distribution("run"),
