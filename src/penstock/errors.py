@@ -25,7 +25,9 @@
     ├── OutcomeUnknown                 it may or may not have happened; retrying is safe
     ├── QueueClosed                    the handle was closed
     ├── Gap                            a reader asked for events that were vacuumed
+    ├── NoQueue                        nothing is stored at that address
     ├── ForeignWarehouse               a warehouse that holds something else
+    ├── WarehouseBusy                  a table changed each time it was to be committed
     ├── ClockSkew                      this machine's clock is too far from the store's
     ├── StoreError                     the object store said no
     │   ├── ObjectNotFound             nothing is stored under that key
@@ -234,6 +236,14 @@ class Gap(PenstockError):
         self.floor = floor
 
 
+class NoQueue(PenstockError):
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            f"there is no queue at {url}; check the address, or make one with `penstock enqueue`"
+        )
+        self.url = url
+
+
 class ForeignWarehouse(PenstockError):
     def __init__(self, warehouse: str, problem: str) -> None:
         super().__init__(
@@ -242,6 +252,15 @@ class ForeignWarehouse(PenstockError):
         )
         self.warehouse = warehouse
         self.problem = problem
+
+
+class WarehouseBusy(PenstockError):
+    def __init__(self, table: str, tries: int) -> None:
+        super().__init__(
+            f"{table} could not be committed in {tries} tries: others changed it each time, or the "
+            "store did not answer. Nothing was counted twice or lost; run it again"
+        )
+        self.table = table
 
 
 class ClockSkew(PenstockError):
