@@ -104,7 +104,7 @@ def run(
 def place_of(app: App) -> str:
     """The name by which executors import it: `"module:app"`."""
     for module_name, module in list(sys.modules.items()):
-        for name, value in list(vars(module).items()) if module is not None else ():
+        for name, value in list(vars(module).items()):
             if value is app and module_name != "__main__":
                 return f"{module_name}:{name}"
     raise InvalidInput(
