@@ -17,7 +17,7 @@ from penstock.errors import ForeignWarehouse, MissingExtra
 from penstock.pipeline.tables import PARTITION, Table
 from penstock.pipeline.warehouse.files import DataFile, arrow_schema, statistics
 from penstock.pipeline.warehouse.place import Place
-from penstock.pipeline.warehouse.warehouse import Conflict
+from penstock.pipeline.warehouse.warehouse import Conflict, crowded_days
 
 try:
     from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
@@ -31,8 +31,6 @@ logger = logging.getLogger(__name__)
 KIND: Final = "delta"
 ORPHAN_HOURS: Final = 7 * 24
 """How long a file that no table names is left alone: nobody writes for that long."""
-FILES_PER_DAY_MAX: Final = 8
-"""A day that is over and has more of them is compacted."""
 _OWNER: Final = "penstock.queue"
 _ONCE: Final = 0
 """Retries of delta-rs's own: it would look at the table again and commit on top of what it finds,
@@ -60,7 +58,7 @@ class DeltaWarehouse:
         try:
             if keep_from is not None:
                 opened.delete(f"{PARTITION} < '{keep_from.isoformat()}'")
-            for day in _crowded_days(opened, table, today):
+            for day in crowded_days(_files(opened, table), today):
                 opened.optimize.compact(partition_filters=[(PARTITION, "=", day)])
             opened.vacuum(retention_hours=ORPHAN_HOURS, dry_run=False, full=True)
         except DeltaError as error:
@@ -195,14 +193,6 @@ def _files(opened: DeltaTable, table: Table) -> list[DataFile]:
             )
         )
     return files
-
-
-def _crowded_days(opened: DeltaTable, table: Table, today: date) -> list[str]:
-    counts: dict[str, int] = {}
-    for file in _files(opened, table):
-        counts[file.date] = counts.get(file.date, 0) + 1
-    over = today.isoformat()
-    return sorted(day for day, count in counts.items() if day < over and count > FILES_PER_DAY_MAX)
 
 
 def _addition(file: DataFile) -> AddAction:

@@ -23,10 +23,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.address import Address
 from penstock.pipeline.tables import PARTITION, Table
-from penstock.pipeline.warehouse.place import Place, patient_store
+from penstock.pipeline.warehouse.place import Place
 from penstock.ports.store import Overwrite
 from penstock.runtime.identity import random_id
 from penstock.runtime.loops import new_loop
+from penstock.runtime.services import Services
+from penstock.wiring import open_patient_store
 
 FILE_BYTES_MAX: Final = 128 * 1024 * 1024
 """In memory; compressed, a file is a fraction of it."""
@@ -102,7 +104,7 @@ def _writer(
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             spans = _Spans(moment, file_seconds, schema)
-            store = patient_store(address)
+            store = open_patient_store(address, Services())
 
             def put(rows: pa.Table, day: str) -> pa.RecordBatch:
                 file, data = _encoded(rows, moment, day)

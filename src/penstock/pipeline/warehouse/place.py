@@ -9,10 +9,9 @@ from typing import Final
 from penstock.address import Address, parse
 from penstock.errors import InvalidURL, ObjectNotFound
 from penstock.ports.store import Entry, ObjectStore, PutMode, StoredObject, Written
-from penstock.runtime.clock import SystemClock
 from penstock.runtime.loops import LoopThread
-from penstock.stores.layers.retrying import Retrying
-from penstock.wiring import open_store
+from penstock.runtime.services import Services
+from penstock.wiring import open_patient_store
 
 _STORED: Final = ("file", "s3", "gs", "az")
 
@@ -22,10 +21,6 @@ def warehouse_address(url: str) -> Address:
     if address.scheme not in _STORED:
         raise InvalidURL(url, "a warehouse is a folder or in a bucket: file, s3, gs or az")
     return address
-
-
-def patient_store(address: Address) -> ObjectStore:
-    return Retrying(open_store(address), SystemClock())
 
 
 class Place:
@@ -75,7 +70,7 @@ def opened_place(url: str) -> Iterator[Place]:
     address = warehouse_address(url)
     loop = LoopThread("penstock warehouse")
     try:
-        store = patient_store(address)
+        store = open_patient_store(address, Services())
         yield Place(address, store, loop)
         loop.run(store.close())
     finally:

@@ -14,13 +14,18 @@ the same commits twice.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import date, datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from penstock.pipeline.tables import Table
 from penstock.pipeline.warehouse.files import DataFile
 from penstock.pipeline.warehouse.place import Place
+
+
+FILES_PER_DAY_MAX: Final = 8
+"""A day that is over and has more of them is compacted."""
 
 
 class Conflict(Exception):
@@ -57,3 +62,8 @@ class Warehouse(Protocol):
         meanwhile goes first.
         """
         ...
+
+
+def crowded_days(files: Sequence[DataFile], today: date) -> list[str]:
+    counts = Counter(file.date for file in files if file.date < today.isoformat())
+    return sorted(day for day, count in counts.items() if count > FILES_PER_DAY_MAX)
