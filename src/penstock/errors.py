@@ -27,6 +27,7 @@
     ├── Gap                            a reader asked for events that were vacuumed
     ├── NoQueue                        nothing is stored at that address
     ├── ForeignWarehouse               a warehouse that holds something else
+    ├── WarehouseMissing               no tables were ever written there
     ├── WarehouseBusy                  a table changed each time it was to be committed
     ├── ClockSkew                      this machine's clock is too far from the store's
     ├── StoreError                     the object store said no
@@ -252,6 +253,14 @@ class ForeignWarehouse(PenstockError):
         )
         self.warehouse = warehouse
         self.problem = problem
+
+
+class WarehouseMissing(PenstockError):
+    def __init__(self, warehouse: str) -> None:
+        super().__init__(
+            f"there is no warehouse at {warehouse}; `penstock pipeline run URL WAREHOUSE` makes one"
+        )
+        self.warehouse = warehouse
 
 
 class WarehouseBusy(PenstockError):

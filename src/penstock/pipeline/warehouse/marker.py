@@ -25,12 +25,10 @@ class WarehouseMarker(Struct, frozen=True):
     """The first commit that the tables contain; what came before had been vacuumed."""
 
 
-def read_warehouse_marker(place: Place, queue: str, kind: str) -> WarehouseMarker | None:
-    """None where a warehouse can be made; raises where something else is."""
+def stored_warehouse_marker(place: Place) -> WarehouseMarker | None:
+    """Of whichever queue; raises where it can't be used."""
     stored = place.get(MARKER)
     if stored is None:
-        if not place.is_empty():
-            raise ForeignWarehouse(place.name, "it is not empty and no warehouse of penstock's")
         return None
     try:
         marker = msgspec.json.decode(stored.data, type=WarehouseMarker)
@@ -38,6 +36,16 @@ def read_warehouse_marker(place: Place, queue: str, kind: str) -> WarehouseMarke
         raise ForeignWarehouse(place.name, f"its {MARKER} can't be read ({error})") from error
     if marker.format != FORMAT:
         raise ForeignWarehouse(place.name, f"it was made by another penstock ({marker.format})")
+    return marker
+
+
+def read_warehouse_marker(place: Place, queue: str, kind: str) -> WarehouseMarker | None:
+    """None where a warehouse can be made; raises where something else is."""
+    marker = stored_warehouse_marker(place)
+    if marker is None:
+        if not place.is_empty():
+            raise ForeignWarehouse(place.name, "it is not empty and no warehouse of penstock's")
+        return None
     if marker.queue != queue:
         raise ForeignWarehouse(place.name, "it has the tables of another queue")
     if marker.kind != kind:
