@@ -26,10 +26,10 @@ class PenstockDataSource(DataSource):
         return parse_options(self.options).schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from penstock.pipeline.source.batch import batch_reader
+        from penstock.pipeline.source.batch import PenstockReader
         from penstock.pipeline.source.options import parse_options
 
-        return batch_reader(parse_options(self.options), schema)
+        return PenstockReader(parse_options(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's
         from penstock.pipeline.source.options import parse_options

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import warnings
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,7 +41,9 @@ def session(master: str = "local[*]", *, app_name: str = "penstock", **conf: Any
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for name, value in {**_defaults(master), **said}.items():
         builder = builder.config(name, value)
-    return register(builder.master(master).getOrCreate())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
+        return register(builder.master(master).getOrCreate())
 
 
 def register(spark: SparkSession) -> SparkSession:
