@@ -46,6 +46,11 @@ def session(master: str = "local[*]", *, app_name: str = "penstock", **conf: Any
         return register(builder.master(master).getOrCreate())
 
 
+def joined(spark: SparkSession | None = None) -> SparkSession:
+    """The session that was passed, else the one that is active, else a new one."""
+    return spark or SparkSession.getActiveSession() or session()
+
+
 def register(spark: SparkSession) -> SparkSession:
     """Teaches a session `format("penstock")`, where Spark did not find it by itself."""
     spark.dataSource.register(PenstockDataSource)

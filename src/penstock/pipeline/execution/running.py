@@ -17,10 +17,10 @@ from penstock.app.app import App
 from penstock.app.loading import load_app
 from penstock.errors import InvalidInput
 from penstock.pipeline.execution.shift import REPORT, Shift
-from penstock.pipeline.session import session
+from penstock.pipeline.session import joined
 from penstock.ports.clock import Clock
 from penstock.runtime.identity import random_id
-from penstock.runtime.loops import LoopThread
+from penstock.runtime.loops import run_apart
 from penstock.runtime.services import Services
 from penstock.runtime.tasks import within
 from penstock.wiring import open as penstock_open
@@ -91,7 +91,7 @@ def run(
         options=options,
         seconds=seconds,
     )
-    spark = spark or SparkSession.getActiveSession() or session()
+    spark = joined(spark)
     if py_files:
         spark.addArtifacts(*py_files, pyfile=True)
     count = _tasks(spark, tasks, address)
@@ -146,18 +146,10 @@ def _interruptible(spark: SparkSession, shift: Shift) -> Iterator[None]:
         yield
     except BaseException:
         spark.interruptTag(shift.run)
-        _wait_until_drained(shift)
+        run_apart(_drained(shift, Services().clock))
         raise
     finally:
         spark.removeTag(shift.run)
-
-
-def _wait_until_drained(shift: Shift) -> None:
-    thread = LoopThread("penstock-drain")
-    try:
-        thread.run(_drained(shift, Services().clock))
-    finally:
-        thread.stop()
 
 
 async def _drained(shift: Shift, clock: Clock) -> None:
