@@ -131,9 +131,7 @@ class Pipeline:
                 query.stop()
         self._consumer.move(self._filling.cursor())
 
-    def _batch_taker(
-        self, on_batch: Callable[[Summary], None]
-    ) -> Callable[[DataFrame, int], None]:
+    def _batch_taker(self, on_batch: Callable[[Summary], None]) -> Callable[[DataFrame, int], None]:
         def take(batch: DataFrame, batch_id: int) -> None:
             ends = batch.agg(F.min("commit").alias("first"), F.max("commit").alias("last"))
             [row] = ends.collect()

@@ -7,7 +7,6 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.kernel.job import DEFAULT_ATTEMPTS, DEFAULT_CODEC, DEFAULT_PRIORITY
 from penstock.pipeline.schemas import ATTEMPTS, JOBS
 from penstock.pipeline.transforms.moments import seconds_between
 
@@ -41,20 +40,16 @@ def ends_an_attempt() -> Column:
 
 def jobs(events: DataFrame) -> DataFrame:
     """One row per (tenant, id, life, ending); a job that was replayed ends again."""
+    ended = events.where(F.col("event").isin(*JOB_ENDS))
+    ended = ended.withColumn("errors", _errors())
     last_error = F.try_element_at("errors", F.lit(-1))
     columns = {
         "state": F.col("event"),
         "run_at": F.col("due_at"),
         "ended_at": F.col("at"),
-        "priority": F.coalesce("priority", F.lit(DEFAULT_PRIORITY)).cast("long"),
-        "max_attempts": F.coalesce("max_attempts", F.lit(DEFAULT_ATTEMPTS)).cast("long"),
-        "kind": F.coalesce("kind", last_error["kind"]),
-        "error": F.coalesce("error", last_error["message"]),
-        "result_codec": F.coalesce(
-            "result_codec", F.when(F.col("event") == "completed", DEFAULT_CODEC)
-        ),
+        "kind": last_error["kind"],
+        "error": last_error["message"],
     }
-    ended = events.where(F.col("event").isin(*JOB_ENDS))
     return ended.select(
         *(
             columns.get(field.name, _of_event(events, field.name))
@@ -62,6 +57,14 @@ def jobs(events: DataFrame) -> DataFrame:
             .alias(field.name)
             for field in JOBS.fields
         )
+    )
+
+
+def _errors() -> Column:
+    """Those of all attempts; the event that says a job failed has the last one apart."""
+    last = F.struct(F.col("attempt"), F.col("at"), F.col("kind"), F.col("error").alias("message"))
+    return F.when(F.col("event") == "failed", F.array_append("errors", last)).otherwise(
+        F.col("errors")
     )
 
 

@@ -27,6 +27,4 @@ def normalised(message: Column) -> Column:
 
 
 def fingerprint(message: Column) -> Column:
-    return F.left(
-        F.sha2(normalised(message).cast("binary"), 256), F.lit(FINGERPRINT_CHARACTERS)
-    )
+    return F.left(F.sha2(normalised(message).cast("binary"), 256), F.lit(FINGERPRINT_CHARACTERS))

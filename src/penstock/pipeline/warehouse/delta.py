@@ -124,9 +124,7 @@ class DeltaSnapshot:
     def files(self) -> list[DataFile]:
         return _files(self._opened, self._table)
 
-    def commit(
-        self, added: Sequence[DataFile], removed: Sequence[DataFile], cursor: int
-    ) -> None:
+    def commit(self, added: Sequence[DataFile], removed: Sequence[DataFile], cursor: int) -> None:
         properties = CommitProperties(
             app_transactions=[Transaction(self._queue, cursor)], max_commit_retries=_ONCE
         )
@@ -146,7 +144,9 @@ def table_uri(place: Place, name: str) -> str:
     address = place.address
     if address.scheme == "file":
         return f"{address.path.rstrip('/')}/{name}"
-    return "/".join(part for part in (f"{address.scheme}://{address.place}", address.path, name) if part)
+    return "/".join(
+        part for part in (f"{address.scheme}://{address.place}", address.path, name) if part
+    )
 
 
 def storage_options(place: Place) -> dict[str, str]:

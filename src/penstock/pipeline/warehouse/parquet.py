@@ -110,9 +110,7 @@ class ParquetSnapshot:
     def files(self) -> list[DataFile]:
         return self._manifest.files
 
-    def commit(
-        self, added: Sequence[DataFile], removed: Sequence[DataFile], cursor: int
-    ) -> None:
+    def commit(self, added: Sequence[DataFile], removed: Sequence[DataFile], cursor: int) -> None:
         gone = {file.path for file in removed}
         kept = [file for file in self._manifest.files if file.path not in gone]
         after = Manifest(

@@ -40,9 +40,7 @@ class Snapshot(Protocol):
 
     def files(self) -> Sequence[DataFile]: ...
 
-    def commit(
-        self, added: Sequence[DataFile], removed: Sequence[DataFile], cursor: int
-    ) -> None:
+    def commit(self, added: Sequence[DataFile], removed: Sequence[DataFile], cursor: int) -> None:
         """All of it or nothing, if the table is still as in this snapshot; else `Conflict`."""
         ...
 
