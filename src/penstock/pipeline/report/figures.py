@@ -9,6 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
+from penstock.pipeline.report import formats
 from penstock.pipeline.report.buckets import Bucket, bucket_for
 from penstock.pipeline.report.rows import (
     CostHour,
@@ -98,6 +99,15 @@ class Figures(Struct, frozen=True, kw_only=True):
     objective: Objective | None
     objectives: tuple[Objective, ...]
     attainment: Series[float | None]
+
+    @property
+    def period(self) -> str:
+        if self.first is None or self.until is None:
+            return "The tables are empty: nothing has happened in this time, or not been read yet."
+        return (
+            f"{formats.minute(self.first)} to {formats.minute(self.until)} UTC: "
+            f"{formats.span(self.until - self.first)}, by the {self.over_time.bucket}."
+        )
 
     @property
     def success(self) -> float | None:

@@ -6,7 +6,7 @@ from importlib.resources import files
 from string import Template
 from typing import Final
 
-from penstock.pipeline.report import formats, sections
+from penstock.pipeline.report import sections
 from penstock.pipeline.report.figures import Figures
 from penstock.pipeline.report.markup import html, joined
 
@@ -34,21 +34,10 @@ def page(figures: Figures, name: str) -> str:
     return Template(_file("page.html")).substitute(
         title=html(f"{name} – penstock report"),
         heading=html(name),
-        lede=html(period(figures)),
+        lede=html(figures.period),
         style=_file("page.css"),
         sections=joined((section(figures) for section in ORDER if figures.first), "\n"),
         colophon=html(COLOPHON),
-    )
-
-
-def period(figures: Figures) -> str:
-    if figures.first is None or figures.until is None:
-        return (
-            "The tables are empty: nothing has been read into this warehouse, or not for so long."
-        )
-    return (
-        f"{formats.minute(figures.first)} to {formats.minute(figures.until)} UTC: "
-        f"{formats.span(figures.until - figures.first)}, by the {figures.over_time.bucket}."
     )
 
 
