@@ -26,6 +26,7 @@
     ├── QueueClosed                    the handle was closed
     ├── Gap                            a reader asked for events that were vacuumed
     ├── NoQueue                        nothing is stored at that address
+    ├── SparkFailed                    a Spark job ended with an error
     ├── ForeignWarehouse               a warehouse that holds something else
     ├── WarehouseMissing               no tables were ever written there
     ├── WarehouseBusy                  a table changed each time it was to be committed
@@ -243,6 +244,13 @@ class NoQueue(PenstockError):
             f"there is no queue at {url}; check the address, or make one with `penstock enqueue`"
         )
         self.url = url
+
+
+class SparkFailed(PenstockError):
+    def __init__(self, what: str, cause: str) -> None:
+        super().__init__(f"{what} failed on Spark: {cause}")
+        self.what = what
+        self.cause = cause
 
 
 class ForeignWarehouse(PenstockError):
