@@ -6,6 +6,7 @@ commit times never go back: so what it commits has the time of the commit before
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -73,15 +74,19 @@ class History:
     def url(self) -> str:
         return self.folder.as_uri()
 
+    def grow(self, jobs: int) -> None:
+        """The same as `add`, for tests that have no loop."""
+        asyncio.run(self.add(jobs))
+
     async def add(self, jobs: int) -> None:
         """So many more jobs are enqueued; most end, some come again."""
-        async with self._opened() as engine:
+        async with self.opened() as engine:
             until = self.made + jobs
             while self.made < until:
                 await self._round(engine, min(ROUND_JOBS, until - self.made))
 
     @asynccontextmanager
-    async def _opened(self) -> AsyncIterator[LedgerEngine]:
+    async def opened(self) -> AsyncIterator[LedgerEngine]:
         services = Services(clock=self.clock, luck=self.luck.random, new_secret=self._name)
         raw = local_store(str(self.folder), fsync=False)
         store = Stamped(raw, self.clock, self.stamps)
@@ -176,6 +181,8 @@ class History:
             case "cancel":
                 ids = [job.id for job in jobs]
                 self._note(tenant, jobs, await engine.execute(Cancel(tenant, ids)))
+            case _:
+                assert fate == "leave"
 
     def _failure(self, job: Job, retry: bool) -> Failure:
         luck = self.luck

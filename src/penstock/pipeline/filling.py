@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Final, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 from penstock.errors import WarehouseBusy
 from penstock.pipeline.tables import Increment, Table
@@ -148,7 +148,7 @@ def _increments(read: Read, target: int) -> Iterator[Since]:
             events = read("events", cursor + 1, target).persist()
             commits = read("commits", cursor + 1, target)
             # In microseconds: as a timestamp it would arrive in the machine's time zone.
-            [row] = events.agg(F.min(F.unix_micros("at")).alias("first")).collect()
+            [row] = events.agg(sf.min(sf.unix_micros("at")).alias("first")).collect()
             first_at = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=row["first"] or 0)
             pieces[cursor] = Piece(Increment(events, commits), first_at)
         return pieces[cursor]

@@ -6,28 +6,27 @@ far it is, and the queue keeps its log until the last of them has it.
 
 from __future__ import annotations
 
-import logging
+import asyncio
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 from penstock.errors import InvalidInput
 from penstock.pipeline.consumer import Consumer, opened_consumer
-from penstock.pipeline.filling import Filled, Filling, OnStep, Read
+from penstock.pipeline.filling import Filling, OnStep, Read
 from penstock.pipeline.tables import tables
 from penstock.pipeline.transforms.gold import Objectives, Prices
 from penstock.pipeline.warehouse.marker import make_warehouse_marker, read_warehouse_marker
 from penstock.pipeline.warehouse.opening import FORMATS, warehouse_of
 from penstock.pipeline.warehouse.place import Place, opened_place
+from penstock.ports.clock import Clock
 from penstock.runtime.services import Services
-
-logger = logging.getLogger(__name__)
 
 COMMITS_PER_INCREMENT_MAX: Final = 50_000
 """A backlog is taken in pieces of this size, so that being killed costs no more than one."""
@@ -44,8 +43,8 @@ class Plan:
     warehouse: str
     format: str = "delta"
     retain_days: int | None = None
-    objectives: Objectives = Objectives()
-    prices: Prices = Prices()
+    objectives: Objectives = field(default_factory=Objectives)
+    prices: Prices = field(default_factory=Prices)
     commits_max: int = COMMITS_PER_INCREMENT_MAX
 
     def __post_init__(self) -> None:
@@ -63,23 +62,32 @@ class Summary:
     last_commit: int
     tables: dict[str, int]
     """How many rows each table gained."""
+    seconds: float = 0.0
 
     def __add__(self, later: Summary) -> Summary:
         names = {**self.tables, **later.tables}
         rows = {name: self.tables.get(name, 0) + later.tables.get(name, 0) for name in names}
-        return Summary(self.first_commit, later.last_commit, rows)
+        seconds = self.seconds + later.seconds
+        return Summary(self.first_commit, later.last_commit, rows, seconds)
 
 
 class Pipeline:
     """A queue, a warehouse and what leads from one to the other; made by `opened_pipeline`."""
 
     def __init__(
-        self, spark: SparkSession, plan: Plan, consumer: Consumer, filling: Filling, on_step: OnStep
+        self,
+        spark: SparkSession,
+        plan: Plan,
+        consumer: Consumer,
+        filling: Filling,
+        clock: Clock,
+        on_step: OnStep,
     ) -> None:
         self._spark = spark
         self._plan = plan
         self._consumer = consumer
         self._filling = filling
+        self._clock = clock
         self._on_step = on_step
 
     def run_once(self) -> Summary:
@@ -93,12 +101,21 @@ class Pipeline:
         while cursor < head:
             target = min(head, cursor + self._plan.commits_max)
             with self._gaps_named(cursor):
-                done += _summary(cursor, target, self._filling.fill(target, self._read))
+                done += self._filled(target, self._read)
             cursor = target
             self._on_step("moving the consumer")
             self._consumer.move(cursor)
         self._on_step("done")
         return done
+
+    def run_every(self, seconds: float, on_run: Callable[[Summary], None]) -> None:
+        """Again and again, with so long between two starts, until the process is stopped."""
+        while True:
+            started_at = self._clock.elapsed()
+            on_run(self.run_once())
+            rest = seconds - (self._clock.elapsed() - started_at)
+            self._on_step("waiting")
+            asyncio.run(self._clock.sleep(max(0.0, rest)))
 
     def run_stream(
         self,
@@ -133,7 +150,7 @@ class Pipeline:
 
     def _batch_taker(self, on_batch: Callable[[Summary], None]) -> Callable[[DataFrame, int], None]:
         def take(batch: DataFrame, batch_id: int) -> None:
-            ends = batch.agg(F.min("commit").alias("first"), F.max("commit").alias("last"))
+            ends = batch.agg(sf.min("commit").alias("first"), sf.max("commit").alias("last"))
             [row] = ends.collect()
             if row["last"] is None:
                 return
@@ -141,26 +158,33 @@ class Pipeline:
             cursor = self._filling.cursor()
             if self._consumer.is_idle(cursor, last):
                 return
-            filled = self._filling.fill(last, self._reading_from(batch, first, last))
+            summary = self._filled(last, self._reading_from(batch, first, last))
             if self._consumer.is_silent_for(MOVE_SECONDS):
                 self._consumer.move(self._filling.cursor())
-            on_batch(_summary(cursor, last, filled))
+            on_batch(summary)
 
         return take
+
+    def _filled(self, target: int, read: Read) -> Summary:
+        started_at, cursor = self._clock.elapsed(), self._filling.cursor()
+        filled = self._filling.fill(target, read)
+        rows = {each.table: each.rows for each in filled}
+        return Summary(cursor + 1, target, rows, self._clock.elapsed() - started_at)
 
     def _reading_from(self, batch: DataFrame, first: int, last: int) -> Read:
         """What the batch has is taken from it; the tables may need what came before it, too."""
 
         def read(table: str, start: int, end: int) -> DataFrame:
             if table == "events" and first <= start and end <= last:
-                return batch.where(F.col("commit").between(start, end))
+                return batch.where(sf.col("commit").between(start, end))
             return self._read(table, start, end)
 
         return read
 
     def _read(self, table: str, first: int, last: int) -> DataFrame:
-        options = {"url": self._plan.url, "table": table, "from_commit": first, "to_commit": last}
-        return self._spark.read.format("penstock").options(**options).load()
+        reader = self._spark.read.format("penstock").option("url", self._plan.url)
+        reader = reader.option("table", table)
+        return reader.option("from_commit", first).option("to_commit", last).load()
 
     @contextmanager
     def _gaps_named(self, cursor: int) -> Iterator[None]:
@@ -202,7 +226,7 @@ def opened_pipeline(
         consumer.require(cursor)
         on_step("registering the consumer")
         consumer.move(cursor)
-        yield Pipeline(spark, plan, consumer, filling, on_step)
+        yield Pipeline(spark, plan, consumer, filling, services.clock, on_step)
 
 
 def _start(place: Place, consumer: Consumer, kind: str, on_step: OnStep) -> int:
@@ -215,7 +239,3 @@ def _start(place: Place, consumer: Consumer, kind: str, on_step: OnStep) -> int:
         on_step("marking the warehouse")
         marker = make_warehouse_marker(place, consumer.queue_id, kind, consumer.floor())
     return marker.start
-
-
-def _summary(cursor: int, target: int, filled: list[Filled]) -> Summary:
-    return Summary(cursor + 1, target, {each.table: each.rows for each in filled})

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Final, TypeAlias
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
 from penstock.pipeline import schemas
@@ -86,9 +86,9 @@ class Table:
     def stored(self, rows: DataFrame) -> DataFrame:
         """The rows as they are stored: all columns, in order, and the partition."""
         if PARTITION not in rows.columns:
-            rows = rows.withColumn(PARTITION, date(F.col(self.moment)))
+            rows = rows.withColumn(PARTITION, date(sf.col(self.moment)))
         return rows.select(
-            *(F.col(each.name).cast(each.dataType).alias(each.name) for each in self.schema.fields)
+            *(sf.col(each.name).cast(each.dataType).alias(each.name) for each in self.schema.fields)
         )
 
     def bucket_of(self, at: datetime) -> datetime:
@@ -113,7 +113,7 @@ def tables(objectives: Objectives | None = None, prices: Prices | None = None) -
             lambda new: gold.throughput(new.events),
             keys=("minute", "tenant", "queue", "type"),
             merges={
-                **dict.fromkeys(gold.COUNTED_EVENTS, F.sum),
+                **dict.fromkeys(gold.COUNTED_EVENTS, sf.sum),
                 **_merged_distribution("wait"),
                 **_merged_distribution("run"),
             },
@@ -127,12 +127,12 @@ def tables(objectives: Objectives | None = None, prices: Prices | None = None) -
             lambda new: gold.errors(new.attempts),
             keys=("date", "tenant", "queue", "type", "kind", "fingerprint"),
             merges={
-                "count": F.sum,
-                "first_at": F.min,
-                "last_at": F.max,
+                "count": sf.sum,
+                "first_at": sf.min,
+                "last_at": sf.max,
                 "example": _of_the_first,
                 "example_id": _of_the_first,
-                "example_position": F.min,
+                "example_position": sf.min,
             },
         ),
         Table(
@@ -142,10 +142,10 @@ def tables(objectives: Objectives | None = None, prices: Prices | None = None) -
             lambda new: gold.workers(new.attempts),
             keys=("hour", "tenant", "worker"),
             merges={
-                **dict.fromkeys(("attempts", "completed", "failed"), F.sum),
+                **dict.fromkeys(("attempts", "completed", "failed"), sf.sum),
                 "busy_seconds": _seconds_added,
-                "first_at": F.min,
-                "last_at": F.max,
+                "first_at": sf.min,
+                "last_at": sf.max,
             },
             bucket_seconds=HOUR_SECONDS,
         ),
@@ -156,7 +156,7 @@ def tables(objectives: Objectives | None = None, prices: Prices | None = None) -
             lambda new: gold.cost(new.commits, new.events, charged),
             keys=("hour",),
             merges=dict.fromkeys(
-                ("commits", "put_requests", "events", "jobs_ended", "bytes_written"), F.sum
+                ("commits", "put_requests", "events", "jobs_ended", "bytes_written"), sf.sum
             ),
             derive=lambda rows: gold.priced(rows, charged),
             bucket_seconds=HOUR_SECONDS,
@@ -171,7 +171,7 @@ def tables(objectives: Objectives | None = None, prices: Prices | None = None) -
                 *("wait_seconds_max", "run_seconds_max", "success_target"),
             ),
             merges=dict.fromkeys(
-                ("jobs", "succeeded", "within_wait", "within_run", "within_both"), F.sum
+                ("jobs", "succeeded", "within_wait", "within_run", "within_both"), sf.sum
             ),
             derive=gold.judged,
         ),
@@ -180,16 +180,16 @@ def tables(objectives: Objectives | None = None, prices: Prices | None = None) -
 
 def _merged_distribution(name: str) -> dict[str, Merge]:
     return {
-        f"{name}_count": F.sum,
+        f"{name}_count": sf.sum,
         f"{name}_seconds_sum": _seconds_added,
-        f"{name}_seconds_max": F.max,
-        f"{name}_sketch": F.kll_merge_agg_double,
+        f"{name}_seconds_max": sf.max,
+        f"{name}_sketch": sf.kll_merge_agg_double,
     }
 
 
 def _seconds_added(name: str) -> Column:
-    return seconds_added(F.col(name))
+    return seconds_added(sf.col(name))
 
 
 def _of_the_first(name: str) -> Column:
-    return F.min_by(name, "example_position")
+    return sf.min_by(name, "example_position")

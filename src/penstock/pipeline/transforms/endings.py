@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 from penstock.pipeline.schemas import ATTEMPTS, JOBS
 from penstock.pipeline.transforms.moments import seconds_between
@@ -17,14 +17,14 @@ ATTEMPT_ENDS: Final = (*JOB_ENDS, "retried", "expired", "released", "snoozed")
 def attempts(events: DataFrame) -> DataFrame:
     """One row per attempt that ended."""
     columns = {
-        "outcome": F.col("event"),
-        "ended_at": F.col("at"),
-        "wait_seconds": seconds_between(F.col("due_at"), F.col("started_at")),
-        "run_seconds": seconds_between(F.col("started_at"), F.col("at")),
+        "outcome": sf.col("event"),
+        "ended_at": sf.col("at"),
+        "wait_seconds": seconds_between(sf.col("due_at"), sf.col("started_at")),
+        "run_seconds": seconds_between(sf.col("started_at"), sf.col("at")),
     }
     ended = events.where(ends_an_attempt())
     return ended.select(
-        *(columns.get(name, F.col(name)).alias(name) for name in ATTEMPTS.fieldNames())
+        *(columns.get(name, sf.col(name)).alias(name) for name in ATTEMPTS.fieldNames())
     )
 
 
@@ -34,19 +34,19 @@ def ends_an_attempt() -> Column:
     A job that is cancelled while it waits for its next attempt names the start of the one before,
     and as due a time after that.
     """
-    was_running = F.col("started_at").isNotNull() & (F.col("due_at") <= F.col("started_at"))
-    return F.col("event").isin(*ATTEMPT_ENDS) & (was_running | ~F.col("event").isin("cancelled"))
+    was_running = sf.col("started_at").isNotNull() & (sf.col("due_at") <= sf.col("started_at"))
+    return sf.col("event").isin(*ATTEMPT_ENDS) & (was_running | ~sf.col("event").isin("cancelled"))
 
 
 def jobs(events: DataFrame) -> DataFrame:
     """One row per (tenant, id, life, ending); a job that was replayed ends again."""
-    ended = events.where(F.col("event").isin(*JOB_ENDS))
+    ended = events.where(sf.col("event").isin(*JOB_ENDS))
     ended = ended.withColumn("errors", _errors())
-    last_error = F.try_element_at("errors", F.lit(-1))
+    last_error = sf.try_element_at("errors", sf.lit(-1))
     columns = {
-        "state": F.col("event"),
-        "run_at": F.col("due_at"),
-        "ended_at": F.col("at"),
+        "state": sf.col("event"),
+        "run_at": sf.col("due_at"),
+        "ended_at": sf.col("at"),
         "kind": last_error["kind"],
         "error": last_error["message"],
     }
@@ -62,12 +62,14 @@ def jobs(events: DataFrame) -> DataFrame:
 
 def _errors() -> Column:
     """Those of all attempts; the event that says a job failed has the last one apart."""
-    last = F.struct(F.col("attempt"), F.col("at"), F.col("kind"), F.col("error").alias("message"))
-    return F.when(F.col("event") == "failed", F.array_append("errors", last)).otherwise(
-        F.col("errors")
+    last = sf.struct(
+        sf.col("attempt"), sf.col("at"), sf.col("kind"), sf.col("error").alias("message")
+    )
+    return sf.when(sf.col("event") == "failed", sf.array_append("errors", last)).otherwise(
+        sf.col("errors")
     )
 
 
 def _of_event(events: DataFrame, name: str) -> Column:
     """The event's own field; what only a live job has is absent from an ending."""
-    return F.col(name) if name in events.columns else F.lit(None)
+    return sf.col(name) if name in events.columns else sf.lit(None)

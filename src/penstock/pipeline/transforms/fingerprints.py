@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 REPLACEMENTS: Final = (
     (r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}", "<uuid>"),
@@ -22,9 +22,9 @@ FINGERPRINT_CHARACTERS: Final = 16
 
 def normalised(message: Column) -> Column:
     for pattern, placeholder in REPLACEMENTS:
-        message = F.regexp_replace(message, pattern, placeholder)
+        message = sf.regexp_replace(message, pattern, placeholder)
     return message
 
 
 def fingerprint(message: Column) -> Column:
-    return F.left(F.sha2(normalised(message).cast("binary"), 256), F.lit(FINGERPRINT_CHARACTERS))
+    return sf.left(sf.sha2(normalised(message).cast("binary"), 256), sf.lit(FINGERPRINT_CHARACTERS))

@@ -23,7 +23,6 @@ from penstock.pipeline.tables import Table
 from penstock.pipeline.warehouse.files import DataFile
 from penstock.pipeline.warehouse.place import Place
 
-
 FILES_PER_DAY_MAX: Final = 8
 """A day that is over and has more of them is compacted."""
 
