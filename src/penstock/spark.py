@@ -7,5 +7,6 @@ events = spark.read.format("penstock").option("url", url).option("table", "event
 from __future__ import annotations
 
 from penstock.pipeline.session import register, session
+from penstock.pipeline.warehouse.reading import create_views, load_table
 
-__all__ = ["register", "session"]
+__all__ = ["register", "session", "load_table", "create_views"]

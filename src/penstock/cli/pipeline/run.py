@@ -39,7 +39,7 @@ def command(
         str | None, typer.Option(metavar="FOLDER", help="Where the stream keeps its offsets.")
     ] = None,
     format: Annotated[
-        str, typer.Option(metavar="delta|delta-jars|parquet", help="How the tables are kept.")
+        str, typer.Option(metavar="delta|parquet", help="How the tables are kept.")
     ] = "delta",
     retain: Annotated[
         str | None, typer.Option(metavar="90d", help="Let go of days older than this.")

@@ -72,7 +72,7 @@ def read_files(files: Sequence[DataFile], table: Table, place: Place) -> pa.Tabl
         stored = place.get(f"{table.name}/{file.path}")
         if stored is None:
             raise FileNotFoundError(f"{place.name}/{table.name}/{file.path}")
-        parts.append(_completed(pq.read_table(io.BytesIO(stored.data)), schema, file.date))
+        parts.append(decoded_file(stored.data, schema, file.date))
     return pa.concat_tables(parts)
 
 
@@ -83,8 +83,9 @@ def store_file(rows: pa.Table, table: Table, day: str, place: Place) -> DataFile
     return file
 
 
-def _completed(rows: pa.Table, schema: pa.Schema, day: str) -> pa.Table:
-    """The rows of a file with the columns that it was written without."""
+def decoded_file(data: bytes, schema: pa.Schema, day: str) -> pa.Table:
+    """The rows of a file, with the columns that it was written without."""
+    rows = pq.read_table(io.BytesIO(data))
     columns = []
     for field in schema:
         if field.name == PARTITION:
