@@ -17,7 +17,7 @@ from penstock.kernel.events import Enqueued, JobFact
 from penstock.kernel.job import Job
 from penstock.kernel.transitions import apply, born
 from penstock.pipeline.source.chunks import Chunk, Span
-from penstock.pipeline.source.columns import Array
+from penstock.pipeline.source.columns import Array, Row
 from penstock.pipeline.source.kept import BackendSource
 from penstock.pipeline.source.log import LogSource
 from penstock.pipeline.source.loops import drain
@@ -25,7 +25,6 @@ from penstock.pipeline.source.opening import opened
 from penstock.pipeline.source.options import ReadOptions
 from penstock.pipeline.source.planning import until_of
 from penstock.pipeline.source.reading import batches, maker_of
-from penstock.pipeline.source.rows import Row
 from penstock.pipeline.source.tables import jobs_builder
 from penstock.wire.snapshot import all_jobs, canonical
 

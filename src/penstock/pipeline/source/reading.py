@@ -12,12 +12,12 @@ from pyspark.sql.types import StructType
 from penstock.address import Address
 from penstock.errors import Unsupported
 from penstock.pipeline.source.chunks import Chunk, Span
-from penstock.pipeline.source.columns import Array, Builder
+from penstock.pipeline.source.columns import Array, Builder, Row
 from penstock.pipeline.source.loops import drain
 from penstock.pipeline.source.opening import opened
 from penstock.pipeline.source.options import ReadOptions
 from penstock.pipeline.source.planning import until_of
-from penstock.pipeline.source.rows import Row, RowDecoder
+from penstock.pipeline.source.rows import RowDecoder
 from penstock.pipeline.source.tables import (
     ATTEMPT_ENDS,
     ATTEMPT_FIELDS,

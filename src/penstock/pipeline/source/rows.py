@@ -1,76 +1,47 @@
 """From lines of events to rows, fast: only the fields that a read needs are looked at.
 
-For each read a struct with just those fields is made; the decoder skips all others. What the log
-leaves out because it is the default is put back in.
+For each read and each kind of event a struct is made that has just those fields, with the defaults
+that the wire leaves out; the decoder skips all else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from functools import reduce
+from operator import or_
 from typing import Any, Final, TypeAlias, get_args
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import NODEFAULT, Raw, Struct
+from msgspec.structs import FieldInfo
 
 from penstock.errors import Corrupt
 from penstock.kernel.events import Event
-from penstock.kernel.job import ABSENT, AttemptError
-from penstock.pipeline.schemas import EVENTS
+from penstock.kernel.job import ABSENT
 from penstock.pipeline.source.chunks import Chunk
-from penstock.pipeline.source.columns import JSON_COLUMNS
+from penstock.pipeline.source.columns import JSON_COLUMNS, Row
 from penstock.wire.commit import require_count
 from penstock.wire.level import UNREADABLE
 
-Row: TypeAlias = Any
-"""An event of which only some fields were decoded."""
 Keep: TypeAlias = Callable[[Row], bool]
 
-RENAMED: Final = {"checkpoint_commit": "commit"}
-"""Columns that can't be called what the log calls the field."""
-DERIVED: Final = frozenset({"commit"})
-"""Columns that no event has as a field."""
-
-_PYTHON_TYPES: Final[Mapping[str, Any]] = {
-    "string": str | None,
-    "bigint": int | None,
-    "int": int | None,
-    "double": float | None,
-    "timestamp": float | None,
-}
-
-
-class Default(Struct, frozen=True):
-    """A value that is left out on the wire, and of which events."""
-
-    value: Any
-    events: frozenset[str]
-
-
-def _defaults() -> dict[str, Default]:
-    found: dict[str, Default] = {}
-    for kind in get_args(Event):
-        for field in msgspec.structs.fields(kind):
-            if isinstance(field.default, str | int | float | tuple):
-                events = found[field.name].events if field.name in found else frozenset()
-                tag = str(kind.__struct_config__.tag)
-                found[field.name] = Default(field.default, events | {tag})
-    return found
-
-
-DEFAULTS: Final = _defaults()
+CHECKPOINT_COMMIT: Final = "checkpoint_commit"
+"""What the field `commit` of `checkpointed` is called here, where a commit is an event's own."""
 
 
 class RowDecoder:
-    """Decodes chunks into rows that have these columns; of `events` alone, if any are named."""
+    """Decodes chunks into rows that have these fields; of some `events` alone, if any are named."""
 
     def __init__(
-        self, columns: Iterable[str], events: frozenset[str] | None = None, keep: Keep | None = None
+        self, fields: Iterable[str], events: frozenset[str] | None = None, keep: Keep | None = None
     ) -> None:
-        names = {*columns} - DERIVED
-        if events is not None or names & set(DEFAULTS):
-            names.add("event")
-        self._decoder = msgspec.json.Decoder(_row_type(names))
-        self._events = events
+        wanted = set(fields)
+        kinds = {
+            _tag(kind): _row_type(kind, wanted if events is None or _tag(kind) in events else set())
+            for kind in get_args(Event)
+        }
+        self._decoder = msgspec.json.Decoder(reduce(or_, kinds.values()))
+        self._kinds = None if events is None else frozenset(kinds[event] for event in events)
         self._keep = keep
 
     def rows(self, chunk: Chunk) -> list[Row]:
@@ -79,20 +50,38 @@ class RowDecoder:
         except UNREADABLE as error:
             raise Corrupt(chunk.name, f"an event in it can't be read ({error})") from error
         require_count(chunk.name, chunk.events, len(rows))
-        if self._events is not None:
-            events = self._events
-            rows = [row for row in rows if row.event in events]
+        if (kinds := self._kinds) is not None:
+            rows = [row for row in rows if row.__class__ in kinds]
         return rows if self._keep is None else list(filter(self._keep, rows))
 
 
-def _row_type(names: Iterable[str]) -> type[Struct]:
-    fields = [_field(name) for name in sorted(names)]
-    return msgspec.defstruct("Row", fields, rename=RENAMED, gc=False)
+def event_of(row: Row) -> str:
+    return _tag(row.__class__)
 
 
-def _field(name: str) -> tuple[str, Any, Any]:
+def _tag(kind: type[Struct]) -> str:
+    return str(kind.__struct_config__.tag)
+
+
+def _row_type(kind: type[Struct], wanted: set[str]) -> type[Struct]:
+    fields = {_name(field): field for field in msgspec.structs.fields(kind)}
+    return msgspec.defstruct(
+        "Row",
+        [(name, *_type(name, fields[name])) for name in sorted(wanted & set(fields))],
+        rename={CHECKPOINT_COMMIT: "commit"},
+        tag=_tag(kind),
+        tag_field="event",
+        gc=False,
+        kw_only=True,
+    )
+
+
+def _name(field: FieldInfo) -> str:
+    return CHECKPOINT_COMMIT if field.name == "commit" else field.name
+
+
+def _type(name: str, field: FieldInfo) -> tuple[Any, ...]:
     if name in JSON_COLUMNS:
-        return name, Raw, ABSENT
-    if name == "errors":
-        return name, tuple[AttemptError, ...] | None, None
-    return name, _PYTHON_TYPES[EVENTS[name].dataType.simpleString()], None
+        # As it is: nobody looks inside, and a default is told by being absent.
+        return Raw, ABSENT
+    return (field.type,) if field.default is NODEFAULT else (field.type, field.default)
