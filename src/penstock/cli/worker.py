@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -54,6 +54,19 @@ def command(
     ] = True,
     name: Annotated[str | None, typer.Option(help="Without: host and process id.")] = None,
     log_level: Annotated[Level, typer.Option(help="What to log on stderr.")] = Level.INFO,
+    on_spark: Annotated[
+        bool, typer.Option("--on-spark", help="Inside the tasks of a Spark job.")
+    ] = False,
+    master: Annotated[
+        str, typer.Option("--master", metavar="MASTER", help="Spark's; with --on-spark.")
+    ] = "local[*]",
+    tasks: Annotated[
+        int | None, typer.Option("--tasks", min=1, help="Workers at most; with --on-spark.")
+    ] = None,
+    py_files: Annotated[
+        list[str] | None,
+        typer.Option("--py-files", metavar="FILE", help="To send to executors first; repeatable."),
+    ] = None,
     url: Annotated[
         str | None, typer.Option("--url", "-u", help="In place of the app's own address.")
     ] = None,
@@ -67,18 +80,22 @@ def command(
     start_logging(json=json, level=log_level.value)
     if reload:
         raise typer.Exit(run(reload_forever()))
+    given: dict[str, Any] = {
+        "queues": tuple(queue) if queue else None,
+        "concurrency": concurrency,
+        "lease_seconds": lease_seconds,
+        "grace_seconds": grace,
+        "burst": burst,
+        "jobs_max": jobs_max,
+        "monitor": monitor,
+    }
+    if on_spark:
+        from penstock.cli.working_on_spark import work_on_spark
+
+        work_on_spark(place, url, tenant, master, tasks, py_files or [], given, json=json)
+        return
     app = load_app(place)
     if url is not None or tenant is not None:
         app.relocate(url, **({} if tenant is None else {"tenant": tenant}))
-    options = WorkerOptions(
-        queues=tuple(queue) if queue else None,
-        concurrency=concurrency,
-        processes=processes,
-        lease_seconds=lease_seconds,
-        grace_seconds=grace,
-        burst=burst,
-        jobs_max=jobs_max,
-        monitor=monitor,
-        name=name,
-    )
+    options = WorkerOptions(processes=processes, name=name, **given)
     run(work(place, app, options, json=json))

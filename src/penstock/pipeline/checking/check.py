@@ -58,7 +58,7 @@ def check(url: str, *, spark: SparkSession | None = None) -> DataFrame:
     address = parse(url, {})
     floor, spans = run_apart(_plan(address))
     rows = joined(spark).range(0, len(spans), 1, max(len(spans), 1))
-    read = rows.mapInArrow(LogRead(url=address.url, floor=floor, spans=spans), _ROWS)
+    read = rows.mapInArrow(LogRead(url=address.absolute_url, floor=floor, spans=spans), _ROWS)
     # The rows of one subject meet in one task, in order.
     together = read.repartition("scope", "subject")
     ordered = together.sortWithinPartitions("scope", "subject", "position")

@@ -86,7 +86,7 @@ def run(
     shift = Shift(
         run=f"spark-{random_id()[:8]}",
         place=place,
-        url=address.url,
+        url=address.absolute_url,
         tenant=tenant,
         options=options,
         seconds=seconds,

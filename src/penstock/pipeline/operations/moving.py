@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Final
 
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, MapType, StructType
 
@@ -40,12 +40,13 @@ def export_table(
         rows = matching(queue_table(spark, url, table, tenant), where)
         if format == "csv":
             rows = flat(rows)
+        rows, count = observed(rows)
         mode = "overwrite" if overwrite else "errorifexists"
         writer = rows.write.format(format).mode(mode)
         if format == "csv":
             writer = writer.option("header", True).option("escape", '"')
         writer.save(target)
-        return _reader(spark, format).load(target).count()
+        return counted(count)
 
 
 def import_jobs(
@@ -60,9 +61,9 @@ def import_jobs(
     """Adds jobs from files: they begin anew, with the ids they had. Answers how many were sent."""
     with plainly(f"importing {source}"):
         rows = _reader(spark, format or format_of(source)).load(source)
-        jobs = importable(matching(rows, where), dead_letters=dead_letters)
+        jobs, count = observed(importable(matching(rows, where), dead_letters=dead_letters))
         jobs.write.format("penstock").option("url", url).mode("append").save()
-        return jobs.count()
+        return counted(count)
 
 
 def importable(rows: DataFrame, *, dead_letters: bool) -> DataFrame:
@@ -86,6 +87,16 @@ def flat(rows: DataFrame) -> DataFrame:
             for field in rows.schema.fields
         )
     )
+
+
+def observed(rows: DataFrame) -> tuple[DataFrame, Observation]:
+    """The same rows, counted as they go by."""
+    count = Observation()
+    return rows.observe(count, sf.count(sf.lit(1)).alias("rows")), count
+
+
+def counted(count: Observation) -> int:
+    return int(count.get["rows"])
 
 
 def format_of(source: str) -> str:

@@ -20,8 +20,8 @@ from penstock.pipeline.operations.choosing import (
     matching,
     queue_table,
     replayable,
-    warehouse_table,
 )
+from penstock.pipeline.warehouse.reading import load_table
 from penstock.wiring import open_sync
 
 JOBS_PER_COMMIT: Final = 1_000
@@ -32,8 +32,9 @@ class Replayed(Struct):
     """What became of the jobs that were chosen."""
 
     replayed: int = 0
-    changed: int = 0
-    """No longer failed or cancelled: somebody was faster, or it is the second time."""
+    """Open again, by this or by somebody else who was faster."""
+    completed: int = 0
+    """Somebody had replayed them before, and they have completed since."""
     gone: int = 0
     """Not in the queue any more, after their retention."""
     held: int = 0
@@ -87,7 +88,7 @@ def chosen(
     if warehouse is None:
         jobs = queue_table(spark, url, "jobs", tenant)
     else:
-        jobs = warehouse_table(spark, warehouse, "jobs")
+        jobs = load_table(spark, warehouse, "jobs")
         if tenant is not None:
             jobs = jobs.where(sf.col("tenant") == tenant)
     with plainly("choosing jobs"):
@@ -111,7 +112,7 @@ def _batches(ids: Iterable[str]) -> Iterator[list[str]]:
 def _count(total: Replayed, outcome: Any) -> None:
     match outcome:
         case WrongState():
-            total.changed += 1
+            total.completed += 1
         case JobNotFound():
             total.gone += 1
         case KeyHeld():
