@@ -20,6 +20,7 @@ from bench import (
     latency,
     report,
     spark_source,
+    spark_tables,
     startup,
     throughput,
 )
@@ -37,6 +38,7 @@ MEASURES: Final[dict[str, Callable[[Plan], list[Row]]]] = {
     "idle": idle.measure,
     "imports": imports.measure,
     "spark_source": spark_source.measure,
+    "spark_tables": spark_tables.measure,
 }
 ROUNDS: Final = 3
 PROTOTYPE: Final = ROOT.parent / "shared" / "prototype"

@@ -33,7 +33,7 @@ from tests.pipeline.comparing import ALL, assert_tables_are_right, cursor, store
 from tests.pipeline.histories import History
 from tests.pipeline.recount import Recount
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 
 FORMATS = ("delta", "parquet")
 SNAPSHOTS: dict[str, Any] = {"delta": DeltaSnapshot, "parquet": ParquetSnapshot}

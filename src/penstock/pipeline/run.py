@@ -90,11 +90,12 @@ class Pipeline:
         self._clock = clock
         self._on_step = on_step
 
-    def run_once(self) -> Summary:
-        """Brings all tables up to the newest commit as of now."""
+    def run_once(self, up_to: int | None = None) -> Summary:
+        """Brings all tables up to the newest commit as of now, or up to the one that is named."""
         first = cursor = self._filling.cursor()
         self._consumer.require(cursor)
         head = self._consumer.head()
+        head = head if up_to is None else min(up_to, head)
         done = Summary(first + 1, cursor, {})
         if self._consumer.is_idle(cursor, head):
             return done
