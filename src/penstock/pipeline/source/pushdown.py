@@ -53,11 +53,11 @@ class PushdownReader(PenstockReader):
             [name] = filter.attribute
             self._options = msgspec.structs.replace(self._options, **{name: filter.value})
         elif (between := _between(filter)) is not None and self._options.table != JOBS_TABLE:
-            match filter.attribute:  # type: ignore[attr-defined]  # those that compare have one
-                case ("commit",):
-                    self._commits = _overlap(self._commits, between)
-                case ("at",) | ("ended_at",):
-                    self._times = _overlap(self._times, between)
+            attribute = filter.attribute  # type: ignore[attr-defined]  # those that compare have one
+            if attribute == ("commit",):
+                self._commits = _overlap(self._commits, between)
+            elif attribute in (("at",), ("ended_at",)):
+                self._times = _overlap(self._times, between)
 
 
 def _between(filter: Filter) -> tuple[float, float] | None:
