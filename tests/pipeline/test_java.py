@@ -50,7 +50,7 @@ def test_the_wheels_java_is_taken_where_there_is_none_and_starts_as_spark_starts
     environment = {"PATH": ""}
     provide_java(environment)
     program = Path(environment["JAVA_HOME"], "bin", "java")
-    command = [program, "--add-modules=jdk.incubator.vector", "-version"]
+    command = [str(program), "--add-modules=jdk.incubator.vector", "-version"]
     assert subprocess.run(command, check=False, capture_output=True).returncode == 0
 
 
