@@ -85,7 +85,7 @@ class Table:
 
     def stored(self, rows: DataFrame) -> DataFrame:
         """The rows as they are stored: all columns, in order, and the partition."""
-        if PARTITION not in rows.columns:
+        if PARTITION not in self.columns.names:
             rows = rows.withColumn(PARTITION, date(sf.col(self.moment)))
         return rows.select(
             *(sf.col(each.name).cast(each.dataType).alias(each.name) for each in self.schema.fields)

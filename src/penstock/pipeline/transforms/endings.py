@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from penstock.pipeline.schemas import ATTEMPTS, JOBS
+from penstock.pipeline.schemas import ATTEMPTS, EVENTS, JOBS
 from penstock.pipeline.transforms.moments import seconds_between
 
 JOB_ENDS: Final = ("completed", "failed", "cancelled")
@@ -52,9 +52,7 @@ def jobs(events: DataFrame) -> DataFrame:
     }
     return ended.select(
         *(
-            columns.get(field.name, _of_event(events, field.name))
-            .cast(field.dataType)
-            .alias(field.name)
+            columns.get(field.name, _of_event(field.name)).cast(field.dataType).alias(field.name)
             for field in JOBS.fields
         )
     )
@@ -70,6 +68,6 @@ def _errors() -> Column:
     )
 
 
-def _of_event(events: DataFrame, name: str) -> Column:
+def _of_event(name: str) -> Column:
     """The event's own field; what only a live job has is absent from an ending."""
-    return sf.col(name) if name in events.columns else sf.lit(None)
+    return sf.col(name) if name in EVENTS.names else sf.lit(None)
