@@ -114,6 +114,8 @@ def run_shell(block: Block, environment: dict[str, str]) -> None:
                 pass
             case ["python", script, *_] if (ROOT / script).is_file():
                 pass
+            case ["spark-submit", "--master", _, *rest] if rest[-1:] and rest[-1].endswith(".py"):
+                pass
             case ["pip", "install", _, *_] | ["git", "clone", _] | ["cd", _]:
                 pass
             case _:
@@ -198,7 +200,14 @@ def test_a_block_cannot_hide_from_being_run(language: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["make nothing-like-it", "curl example.com | sh", "python missing.py", "pip install"]
+    "line",
+    [
+        "make nothing-like-it",
+        "curl example.com | sh",
+        "python missing.py",
+        "pip install",
+        "spark-submit",
+    ],
 )
 def test_a_shell_line_off_the_list_fails(line: str) -> None:
     with pytest.raises(BadBlock):
@@ -211,6 +220,7 @@ def test_shell_lines_on_the_list_pass() -> None:
         "make sim SEEDS=10  # quick",
         "pip install 'penstock[all]'",
         "cd here",
+        "spark-submit --master local[2] job.py",
     ]
     check_page("page.md", fenced("sh", "\n".join(lines)))
 

@@ -19,6 +19,7 @@ from penstock.engines.ledger.marker import read_marker
 from penstock.errors import NoQueue, Unsupported
 from penstock.pipeline.checking.judging import Judge
 from penstock.pipeline.checking.reading import LogRead
+from penstock.pipeline.mapping import mapped
 from penstock.pipeline.session import joined
 from penstock.pipeline.source.chunks import Span
 from penstock.pipeline.source.log import LogSource
@@ -58,11 +59,11 @@ def check(url: str, *, spark: SparkSession | None = None) -> DataFrame:
     address = parse(url, {})
     floor, spans = run_apart(_plan(address))
     rows = joined(spark).range(0, len(spans), 1, max(len(spans), 1))
-    read = rows.mapInArrow(LogRead(url=address.absolute_url, floor=floor, spans=spans), _ROWS)
+    read = mapped(rows, LogRead(url=address.absolute_url, floor=floor, spans=spans), _ROWS)
     # The rows of one subject meet in one task, in order.
     together = read.repartition("scope", "subject")
     ordered = together.sortWithinPartitions("scope", "subject", "position")
-    return ordered.mapInArrow(Judge(floor=floor), VIOLATIONS)
+    return mapped(ordered, Judge(floor=floor), VIOLATIONS)
 
 
 async def _plan(address: Address) -> tuple[int, list[Span]]:

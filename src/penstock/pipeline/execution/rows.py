@@ -30,6 +30,7 @@ from penstock.kernel.job import (
     State,
 )
 from penstock.kernel.retry import DEFAULT_RETRY, RetryPolicy
+from penstock.pipeline.mapping import mapped
 from penstock.runtime.loops import new_loop
 from penstock.runtime.services import Services
 from penstock.wire.codecs import Codecs
@@ -108,7 +109,7 @@ def map_jobs(
         max_attempts=max_attempts,
         retry=retry,
     )
-    return frame.mapInArrow(rows, StructType([*frame.schema.fields, *OUTCOMES.fields]))
+    return mapped(frame, rows, StructType([*frame.schema.fields, *OUTCOMES.fields]))
 
 
 def _parameters(function: Callable[..., Any], columns: list[str]) -> list[str]:

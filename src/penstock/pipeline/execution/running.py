@@ -17,6 +17,7 @@ from penstock.app.app import App
 from penstock.app.loading import load_app
 from penstock.errors import InvalidInput
 from penstock.pipeline.execution.shift import REPORT, Shift
+from penstock.pipeline.mapping import mapped
 from penstock.pipeline.session import joined
 from penstock.ports.clock import Clock
 from penstock.runtime.identity import random_id
@@ -95,7 +96,7 @@ def run(
     if py_files:
         spark.addArtifacts(*py_files, pyfile=True)
     count = _tasks(spark, tasks, address)
-    rows = spark.range(0, count, 1, count).mapInArrow(shift, REPORT).where("worker is not null")
+    rows = mapped(spark.range(0, count, 1, count), shift, REPORT).where("worker is not null")
     with _interruptible(spark, shift):
         found = [row.asDict() for row in rows.drop("padding").collect()]
     return RunReport([_reported(row) for row in sorted(found, key=lambda row: row["task"])])
