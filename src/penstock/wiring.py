@@ -84,11 +84,10 @@ def import_writer(
     else:
         made = open_store(address)
         close = made.close
-    patient = Retrying(made, services.clock, luck=services.luck)
     said = address.options
     return ImportWriter(
         run,
-        ImportObjects(patient, services).keep,
+        ImportObjects(_patient(made, services), services).keep,
         close,
         tenant=said.tenant,
         inline_bytes_max=said.payload_bytes_max,
@@ -112,6 +111,16 @@ def open_store(address: Address) -> ObjectStore:
     return cloud.azure_store(address.place, address.path, endpoint=endpoint)
 
 
+def open_patient_store(address: Address, services: Services) -> ObjectStore:
+    """The same, but it waits out throttling and network trouble."""
+    return _patient(open_store(address), services)
+
+
+def open_backend(address: Address, services: Services | None = None) -> Backend:
+    """What a queue asks, for those who ask about all tenants at once; to be started and stopped."""
+    return _backend(address, None, services or Services(), _bare)
+
+
 def _backend(
     address: Address,
     store: ObjectStore | None,
@@ -128,18 +137,17 @@ def _backend(
     async def open_stored(listener: Listener) -> Journal:
         if store is not None:
             # The caller's own: to be closed by whoever made it.
-            return await open_journal(patient(_adapted(store)), options.layout, services, listener)
+            patient = _patient(layer(_adapted(store)), services)
+            return await open_journal(patient, options.layout, services, listener)
         made = open_store(address)
         try:
-            journal = await open_journal(patient(made), options.layout, services, listener)
+            patient = _patient(layer(made), services)
+            journal = await open_journal(patient, options.layout, services, listener)
         except BaseException:
             await made.close()
             raise
         journal.on_close = made.close
         return journal
-
-    def patient(raw: ObjectStore) -> ObjectStore:
-        return Retrying(layer(raw), services.clock, luck=services.luck)
 
     shared = _memory(address.place)
     in_memory = store is None and address.scheme == "memory"
@@ -149,6 +157,10 @@ def _backend(
         group_commit=options.group_commit,
         outcome_seconds_max=options.outcome_seconds_max,
     )
+
+
+def _patient(store: ObjectStore, services: Services) -> ObjectStore:
+    return Retrying(store, services.clock, luck=services.luck)
 
 
 def _bare(store: ObjectStore) -> ObjectStore:

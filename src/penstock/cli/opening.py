@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from penstock.address import Address, parse
 from penstock.cli.output import err
 from penstock.client.queue import Queue
-from penstock.errors import InvalidInput, PenstockError
+from penstock.errors import InvalidInput, NoQueue
 from penstock.runtime.loops import new_loop
 from penstock.wiring import open as open_queue
 from penstock.wiring import open_store
@@ -19,13 +19,6 @@ Result = TypeVar("Result")
 
 SILENT_SECONDS: Final = 1.0
 """How long something may take before a spinner says that it goes on."""
-
-
-class NoQueue(PenstockError):
-    def __init__(self, url: str) -> None:
-        super().__init__(
-            f"there is no queue at {url}; check the address, or make one with `penstock enqueue`"
-        )
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:

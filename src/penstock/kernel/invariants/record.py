@@ -38,6 +38,8 @@ class Violation(Struct, frozen=True):
     commit: int | None = None
     tenant: str | None = None
     id: str | None = None
+    position: int | None = None
+    """Of the event that should not be there, where it is one."""
 
     def __str__(self) -> str:
         where = f"commit {self.commit}: " if self.commit is not None else ""
@@ -124,4 +126,4 @@ def job_events(log: Iterable[Committed]) -> Iterator[tuple[Committed, JobEvent]]
 
 
 def about(invariant: int, commit: Committed, event: JobEvent, message: str) -> Violation:
-    return Violation(invariant, message, commit.commit, event.tenant, event.id)
+    return Violation(invariant, message, commit.commit, event.tenant, event.id, event.position)

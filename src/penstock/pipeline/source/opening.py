@@ -1,0 +1,44 @@
+"""From an address to what can be read there. A queue that is not there is not made."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+from penstock.address import Address
+from penstock.engines.ledger.marker import ensure_marker, read_marker
+from penstock.errors import InvalidOption
+from penstock.pipeline.source.kept import BackendSource
+from penstock.pipeline.source.log import LogSource
+from penstock.ports.store import ObjectStore
+from penstock.runtime.services import Services
+from penstock.wiring import open_backend, open_patient_store
+
+QueueSource: TypeAlias = LogSource | BackendSource
+
+
+@asynccontextmanager
+async def opened(address: Address) -> AsyncIterator[QueueSource]:
+    services = Services()
+    async with _opened_store(address, services) as store:
+        if await read_marker(store) is None:
+            raise InvalidOption("url", address.url, "there is no queue")
+        if await ensure_marker(store, address.options.layout, services) == "log":
+            yield LogSource(store)
+            return
+    backend = open_backend(address, services)
+    await backend.start()
+    try:
+        yield BackendSource(backend)
+    finally:
+        await backend.stop()
+
+
+@asynccontextmanager
+async def _opened_store(address: Address, services: Services) -> AsyncIterator[ObjectStore]:
+    store = open_patient_store(address, services)
+    try:
+        yield store
+    finally:
+        await store.close()
