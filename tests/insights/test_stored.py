@@ -106,7 +106,7 @@ async def worked_on(store: MemoryStore, clock: FakeClock, **options: Any) -> Non
             for number in range(4):
                 key, id = f"k{number}", f"j{number}"
                 await queue.enqueue(
-                    "add", number, id=id, key=key, unique_seconds=90, priority=number
+                    "add", {"number": [number]}, id=id, key=key, unique_seconds=90, priority=number
                 )
             await queue.pause("other")
             jobs = await queue.claim(4, worker="w1")
@@ -180,6 +180,8 @@ async def test_layout_single_is_asked_as_much(clock: FakeClock) -> None:
     store = MemoryStore(now=clock.now)
     ttl = {"result_ttl_seconds": 50, "dead_letter_ttl_seconds": 150}
     await worked_on(store, clock, layout="single", **ttl)
+    async with penstock.open(store=store, services=Services(clock=clock)) as queue:
+        await queue.enqueue("add", {"written": ["by another handle"]})
     checks = await examined(store)
     assert {check.verdict for check in checks.values()} == {"ok"}, checks
     for law in ("jobs are their events", "terminal is final", "counts are conserved"):

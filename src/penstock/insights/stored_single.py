@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import groupby
 
+import msgspec
 from msgspec.structs import replace
 
 from penstock.engines.ledger.names import ARCHIVE, QUEUE
@@ -94,10 +95,13 @@ def _misfit(job: Job, events: Sequence[JobEvent], newest: int) -> str | None:
             made = apply(made, event)
     except IllegalTransition as error:
         return str(error)
-    # A result may have been let go to stay slim.
-    if replace(made, result=ABSENT) != replace(job, result=ABSENT):
-        return "it is not what its events make of it"
-    return None
+    return None if _comparable(made) == _comparable(job) else "it is not what its events make of it"
+
+
+def _comparable(job: Job) -> tuple[Job, bytes]:
+    """Without its result, which may have been let go, nor what its payload is indented by."""
+    payload = msgspec.json.format(bytes(job.payload), indent=-1) if job.payload else b""
+    return replace(job, payload=ABSENT, result=ABSENT), payload
 
 
 def _log(document: Document, left: Iterable[ArchivedJob]) -> list[Committed]:

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from penstock.engines.ledger.names import ARCHIVE
+from penstock.engines.ledger.side import READS_OF_A_BAD_OBJECT
 from penstock.errors import Corrupt, ObjectNotFound
 from penstock.kernel.events import JobEvent, commit_of
 from penstock.kernel.job import Job
@@ -72,6 +73,14 @@ class Archive:
         return sorted(newest.values(), key=lambda record: record.life)
 
     async def _records(self, key: str) -> list[ArchivedJob]:
+        for _ in range(READS_OF_A_BAD_OBJECT - 1):
+            try:
+                return await self._read(key)
+            except Corrupt:
+                continue
+        return await self._read(key)
+
+    async def _read(self, key: str) -> list[ArchivedJob]:
         try:
             data = (await self._store.get(key)).data
         except ObjectNotFound:
@@ -89,7 +98,8 @@ class Archive:
 
 
 def _line(record: ArchivedJob) -> bytes:
-    text = _encoder.encode(record).removesuffix(b"}")
+    # One line each: values that were read from the queue's object have its line breaks.
+    text = msgspec.json.format(_encoder.encode(record), indent=-1).removesuffix(b"}")
     return b"".join((text, _DIGEST, digest(text).encode(), _DIGEST_END, b"\n"))
 
 
