@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -23,50 +23,65 @@ class Level(StrEnum):
     WARNING = "warning"
 
 
+CORES: Final = os.cpu_count() or 1
+
+Queues: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--queue", "-q", help="Only this queue; may be repeated.")
+]
+Concurrency: TypeAlias = Annotated[
+    int, typer.Option("--concurrency", "-c", min=1, help="Jobs at once.")
+]
+Processes: TypeAlias = Annotated[
+    int, typer.Option("--processes", min=1, help="For tasks with cpu=True.")
+]
+Grace: TypeAlias = Annotated[
+    float, typer.Option("--grace", metavar="SECONDS", help="To finish in when stopped.")
+]
+JobsMax: TypeAlias = Annotated[
+    int | None, typer.Option("--jobs-max", min=1, help="End after so many jobs.")
+]
+Reload: TypeAlias = Annotated[
+    bool, typer.Option("--reload", help="Start again when a .py file here changes.")
+]
+TakesTurns: TypeAlias = Annotated[
+    bool, typer.Option("--monitor/--no-monitor", help="Take a turn at the housekeeping.")
+]
+OnSpark: TypeAlias = Annotated[
+    bool, typer.Option("--on-spark", help="Inside the tasks of a Spark job.")
+]
+Master: TypeAlias = Annotated[
+    str, typer.Option("--master", metavar="MASTER", help="Spark's; with --on-spark.")
+]
+Tasks: TypeAlias = Annotated[
+    int | None, typer.Option("--tasks", min=1, help="Workers at most; with --on-spark.")
+]
+PyFiles: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--py-files", metavar="FILE", help="To send to executors first; repeatable."),
+]
+
+
 def command(
     place: Annotated[
         str, typer.Argument(metavar="MODULE:APP", help="Such as tasks:app, in tasks.py here.")
     ],
-    queue: Annotated[
-        list[str] | None, typer.Option("--queue", "-q", help="Only this queue; may be repeated.")
-    ] = None,
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", "-c", min=1, help="Jobs at once.")
-    ] = 64,
-    processes: Annotated[
-        int, typer.Option("--processes", min=1, help="For tasks with cpu=True.")
-    ] = os.cpu_count() or 1,
+    queue: Queues = None,
+    concurrency: Concurrency = 64,
+    processes: Processes = CORES,
     lease_seconds: Annotated[
         float, typer.Option(help="How long a dead worker is waited for.")
     ] = 30,
-    grace: Annotated[
-        float, typer.Option("--grace", metavar="SECONDS", help="To finish in when stopped.")
-    ] = 30,
+    grace: Grace = 30,
     burst: Annotated[bool, typer.Option("--burst", help="End when nothing is due.")] = False,
-    jobs_max: Annotated[
-        int | None, typer.Option("--jobs-max", min=1, help="End after so many jobs.")
-    ] = None,
-    reload: Annotated[
-        bool, typer.Option("--reload", help="Start again when a .py file here changes.")
-    ] = False,
-    monitor: Annotated[
-        bool, typer.Option("--monitor/--no-monitor", help="Take a turn at the housekeeping.")
-    ] = True,
+    jobs_max: JobsMax = None,
+    reload: Reload = False,
+    monitor: TakesTurns = True,
     name: Annotated[str | None, typer.Option(help="Without: host and process id.")] = None,
     log_level: Annotated[Level, typer.Option(help="What to log on stderr.")] = Level.INFO,
-    on_spark: Annotated[
-        bool, typer.Option("--on-spark", help="Inside the tasks of a Spark job.")
-    ] = False,
-    master: Annotated[
-        str, typer.Option("--master", metavar="MASTER", help="Spark's; with --on-spark.")
-    ] = "local[*]",
-    tasks: Annotated[
-        int | None, typer.Option("--tasks", min=1, help="Workers at most; with --on-spark.")
-    ] = None,
-    py_files: Annotated[
-        list[str] | None,
-        typer.Option("--py-files", metavar="FILE", help="To send to executors first; repeatable."),
-    ] = None,
+    on_spark: OnSpark = False,
+    master: Master = "local[*]",
+    tasks: Tasks = None,
+    py_files: PyFiles = None,
     url: Annotated[
         str | None, typer.Option("--url", "-u", help="In place of the app's own address.")
     ] = None,
