@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 from types import FrameType
 from typing import Any
@@ -27,6 +28,8 @@ def work_on_spark(
     from penstock.pipeline.failures import plainly
     from penstock.pipeline.session import session
 
+    # It says when it closes its connections, which is of no interest here.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     spark = session(master)
     signal.signal(signal.SIGTERM, _interrupt)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,14 +24,15 @@ def sentence(error: Exception) -> str:
     if ours := _OURS.findall(text):
         return str(ours[-1])
     first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
-    return _NAMED.sub("", _NUMBERED.sub("", first)).strip()
+    return _NAMED.sub("", _NUMBERED.sub("", first)).strip().rstrip(".")
 
 
 @contextmanager
 def plainly(what: str) -> Iterator[None]:
     """Whatever Spark raises in the block becomes one clear error of penstock's."""
     try:
-        yield
+        with _hushed():
+            yield
     except PySparkException as error:
         raise SparkFailed(what, sentence(error)) from error
 
@@ -38,9 +40,22 @@ def plainly(what: str) -> Iterator[None]:
 @contextmanager
 def predicate_checked(predicate: str, columns: list[str]) -> Iterator[None]:
     try:
-        yield
+        with _hushed():
+            yield
     except (AnalysisException, ParseException) as error:
         raise InvalidInput(
             f"{predicate!r} can't be asked: {sentence(error)}. It is a condition in Spark SQL "
             f"over {', '.join(columns)}"
         ) from error
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """PySpark logs each error that it raises, with all of Java's stack."""
+    logger = logging.getLogger("SQLQueryContextLogger")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
