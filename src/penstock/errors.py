@@ -22,6 +22,11 @@
     │   ├── CallTimeout (TimeoutError) `call` waited long enough; the job goes on
     │   ├── KeyHeld                    another live job holds the key
     │   └── WrongState                 e.g. replaying a job that has not failed
+    ├── RunProblem                     about one run of a bulk import
+    │   ├── RunAborted                 it was given up and can't be published
+    │   ├── RunPublished               it is published and can't be aborted
+    │   ├── RunStaged                  its rows are enqueued in batches, so it is not published
+    │   └── RunUnknown                 nothing was staged under that name
     ├── OutcomeUnknown                 it may or may not have happened; retrying is safe
     ├── QueueClosed                    the handle was closed
     ├── Gap                            a reader asked for events that were vacuumed
@@ -210,6 +215,40 @@ class WrongState(JobProblem):
         super().__init__(id, f"can't {operation} job {id!r}: it is {state}")
         self.state = state
         self.operation = operation
+
+
+class RunProblem(PenstockError):
+    """Something about one run of a bulk import; `run` says which."""
+
+    def __init__(self, run: str, message: str) -> None:
+        super().__init__(message)
+        self.run = run
+
+
+class RunAborted(RunProblem):
+    def __init__(self, run: str) -> None:
+        super().__init__(
+            run, f"run {run!r} was aborted and its objects deleted; write its rows as a new run"
+        )
+
+
+class RunPublished(RunProblem):
+    def __init__(self, run: str) -> None:
+        super().__init__(
+            run, f"run {run!r} is published and can't be aborted; cancel its jobs instead"
+        )
+
+
+class RunStaged(RunProblem):
+    def __init__(self, run: str) -> None:
+        super().__init__(
+            run, f"the rows of run {run!r} are enqueued in batches; go on with import_rows"
+        )
+
+
+class RunUnknown(RunProblem):
+    def __init__(self, run: str) -> None:
+        super().__init__(run, f"no run {run!r} is staged; begin with import_rows")
 
 
 class OutcomeUnknown(PenstockError):

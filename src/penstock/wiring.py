@@ -7,9 +7,11 @@ from typing import Any, Final
 
 from penstock.address import Address, parse
 from penstock.client.blocking import BlockingQueue
+from penstock.client.import_writer import ImportWriter
 from penstock.client.queue import Queue
 from penstock.engines.ledger.engine import LedgerEngine
-from penstock.engines.ledger.journal import Journal, Listener
+from penstock.engines.ledger.imports.objects import ImportObjects
+from penstock.engines.ledger.journal import Journal, Listener, nothing_to_close
 from penstock.engines.ledger.layouts import open_journal
 from penstock.engines.ledger.memory import MemoryJournal, SharedMemory
 from penstock.errors import InvalidInput
@@ -56,6 +58,40 @@ def open(
 def open_sync(url: str | None = None, **options: Any) -> BlockingQueue:
     """The blocking twin of `open`, to be used with `with`."""
     return BlockingQueue(lambda: open(url, **options))
+
+
+def import_writer(
+    url: str | None = None,
+    run: str = "",
+    *,
+    store: ObjectStore | None = None,
+    services: Services | None = None,
+    **options: Any,
+) -> ImportWriter:
+    """Writes rows of a bulk import into the queue's store without opening the queue.
+
+    To be used with `with`, by code that has no event loop. URL, store and options as of `open`.
+    """
+    services = services or Services()
+    if store is not None and url is not None:
+        raise InvalidInput("import_writer takes a URL or a store, not both")
+    address = parse(url if store is None else "memory://", options)
+    if store is not None:
+        made, close = _adapted(store), nothing_to_close
+    elif address.scheme == "memory":
+        made, close = _memory(address.place).side, nothing_to_close
+    else:
+        made = open_store(address)
+        close = made.close
+    patient = Retrying(made, services.clock, luck=services.luck)
+    said = address.options
+    return ImportWriter(
+        run,
+        ImportObjects(patient, services).keep,
+        close,
+        tenant=said.tenant,
+        inline_bytes_max=said.payload_bytes_max,
+    )
 
 
 def open_store(address: Address) -> ObjectStore:

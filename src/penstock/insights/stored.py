@@ -40,6 +40,7 @@ FROM_THE_BEGINNING: Final[dict[str, Law]] = {
     "terminal is final": invariants.terminal_is_final,
     "attempts are counted": invariants.attempts_are_counted,
     "keys are unique": invariants.keys_are_unique,
+    "imports happen once": invariants.imports_happen_once,
     "claims follow the order": invariants.claims_follow_the_order,
     "pauses hold": invariants.pauses_hold,
 }

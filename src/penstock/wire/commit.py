@@ -64,11 +64,12 @@ def encode_commit(
     at: float,
     previous: str,
     epoch: int = 0,
+    level: int = FORMAT_LEVEL,
 ) -> tuple[bytes, str]:
     """The object to store, and the chain digest after it."""
     body = _encoder.encode_lines(events)
     header = Header(
-        FORMAT_LEVEL, commit, commit_id, writer, epoch, at, len(events), digest(body), previous
+        level, commit, commit_id, writer, epoch, at, len(events), digest(body), previous
     )
     line = signed(_encoder.encode(header))
     return b"\n".join((line, body)), digest(line)

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from penstock.engines.ledger.imports.objects import ImportObjects
 from penstock.engines.ledger.presence import Presence
 from penstock.kernel.commands import AnyCommand
 from penstock.kernel.events import Event, JobEvent
@@ -57,6 +58,7 @@ def ledger_capabilities(
         durability=durability,
         multi_process=multi_process,
         offload=True,
+        imports=True,
     )
 
 
@@ -76,6 +78,9 @@ class Journal(Protocol):
 
     @property
     def presence(self) -> Presence: ...
+
+    @property
+    def imports(self) -> ImportObjects: ...
 
     @property
     def capabilities(self) -> Capabilities: ...

@@ -4,6 +4,7 @@ Both layouts:
     penstock.json                          format level and layout; written once
     knock                                  a slow writer asking the fast ones to wait
     data/{job}/{milliseconds}-{digest}-{nonce}  payloads and results above the inline limit
+    import/{run}/{nonce}.jsonl             rows of a bulk import
     worker/{id}.json                       registrations, for people to look at
     leader/{role}.json                     who does the housekeeping
     probe/{nonce}                          short-lived: do conditional writes work, what time is it
@@ -29,6 +30,7 @@ KNOCK: Final = "knock"
 LOG: Final = "log/"
 CHECKPOINTS: Final = "checkpoint/"
 DATA: Final = "data/"
+IMPORTS: Final = "import/"
 WORKERS: Final = "worker/"
 PROBES: Final = "probe/"
 QUEUE: Final = "queue.json"
@@ -59,6 +61,20 @@ def data_key(id: str, at: float, digest: str, nonce: str) -> str:
 def digest_in(key: str) -> str:
     """The digest that the content of a side object must have."""
     return key.rsplit("/", 1)[-1].split("-")[1]
+
+
+def import_key(run: str, name: str) -> str:
+    """Runs have names that can stand in a key as they are."""
+    return f"{run_prefix(run)}{name}{_SUFFIX}"
+
+
+def run_prefix(run: str) -> str:
+    return f"{IMPORTS}{run}/"
+
+
+def run_in(key: str) -> str:
+    """The run that an import object was written for."""
+    return key.removeprefix(IMPORTS).partition("/")[0]
 
 
 def leader_key(role: str) -> str:

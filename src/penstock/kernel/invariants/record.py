@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from penstock.kernel.events import (
+    Admitted,
     Archived,
     Cancelled,
     Claimed,
@@ -105,8 +106,8 @@ class Call(Struct):
 # Sets of classes, since looking one up is much faster than `isinstance` with a union.
 JOB_EVENTS: Final[frozenset[type]] = frozenset(
     {
-        Archived, Cancelled, Claimed, Completed, Enqueued, Expired, Extended, Failed, Progressed,
-        Released, Replayed, Retried, Snoozed, Unarchived,
+        Admitted, Archived, Cancelled, Claimed, Completed, Enqueued, Expired, Extended, Failed,
+        Progressed, Released, Replayed, Retried, Snoozed, Unarchived,
     }
 )  # fmt: skip
 ENDS: Final[frozenset[type]] = frozenset({Completed, Failed, Cancelled})

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from penstock.kernel.events import Claimed, Enqueued
+from penstock.kernel.events import Admitted, Claimed, Enqueued, Imported
 from penstock.kernel.invariants.history import Stories
 from penstock.kernel.invariants.record import Committed, Violation, job_events
 from penstock.kernel.job import State
@@ -24,10 +24,12 @@ class Deletion(Struct, frozen=True):
 
 
 def counts_are_conserved(log: Iterable[Committed], state: QueueState) -> list[Violation]:
-    """14. Enqueued = pending + blocked + running + terminal: the state counts what the log says."""
+    """14. Enqueued + imported = unadmitted + pending + blocked + running + terminal: the state
+    counts what the log says."""
+    commits = list(log)
     told: dict[tuple[str, str], dict[State, int]] = {}
     current: dict[tuple[str, str], State] = {}
-    for _, event in job_events(log):
+    for _, event in job_events(commits):
         counts = told.setdefault((event.tenant, event.queue), {})
         job = (event.tenant, event.id)
         before = None if isinstance(event, Enqueued) else current.get(job)
@@ -50,7 +52,27 @@ def counts_are_conserved(log: Iterable[Committed], state: QueueState) -> list[Vi
         for (tenant, queue), counts in told.items()
         if _nonzero(counts)
     ]
-    return found
+    return found + _unadmitted_are_conserved(commits, state)
+
+
+def _unadmitted_are_conserved(log: Iterable[Committed], state: QueueState) -> list[Violation]:
+    told: dict[tuple[str, str], int] = {}
+    for commit in log:
+        for event in commit.events:
+            if isinstance(event, Imported):
+                for segment in (segment for part in event.objects for segment in part.segments):
+                    queue = (event.tenant, segment.queue)
+                    told[queue] = told.get(queue, 0) + segment.rows
+            elif isinstance(event, Admitted):
+                told[event.tenant, event.queue] = told.get((event.tenant, event.queue), 0) - 1
+    for waiting in state.imports.segments():
+        queue = (waiting.source.tenant, waiting.record.queue)
+        told[queue] = told.get(queue, 0) - waiting.unadmitted
+    return [
+        Violation(14, f"{name!r} is {count} unadmitted jobs short of the log", None, tenant)
+        for (tenant, name), count in told.items()
+        if count
+    ]
 
 
 def checkpoints_are_folds(

@@ -129,7 +129,7 @@ def _of_the_states(world: World, log: Sequence[Committed]) -> list[Violation]:
     folds: dict[int, bytes] = {}
     state, before = QueueState(), CHAIN_START
     for commit in log:
-        state.advance(commit.at)
+        state.pending.advance(commit.at)
         for event in commit.events:
             state.apply(event)
         state.seal(commit.at, ended_before=commit.commit if is_single else None)

@@ -8,7 +8,9 @@ In this order, so that a crash between any two steps leaves at most garbage:
    nothing goes, so that a bad newest one can still be skipped; nor anything younger than the
    retention by the store's own clock, nor what a registered consumer has yet to read.
 3. Below the floor, log objects and older checkpoints are deleted.
-4. A commit forbids the publication of side objects named before the retention; then those that no
+4. Import objects whose jobs are all admitted, or whose run nobody published, are deleted; see
+   `imports.sweep`.
+5. A commit forbids the publication of side objects named before the retention; then those that no
    job and no retained event refers to are deleted.
 """
 
@@ -19,6 +21,7 @@ from collections.abc import Callable
 from typing import Final
 
 from penstock.engines.ledger.calibration import CommitClock
+from penstock.engines.ledger.imports.sweep import sweep_imports
 from penstock.engines.ledger.journal import Execute
 from penstock.engines.ledger.log.floor import raise_floor, read_floor
 from penstock.engines.ledger.log.reader import LogReader
@@ -58,8 +61,9 @@ class Vacuum:
         floor, older = await self._raise_floor(state, horizon)
         log_objects = await self._delete_log(floor)
         old_checkpoints = await self._delete_checkpoints(older)
+        import_objects = await sweep_imports(self._store, current, execute, horizon)
         data_objects = await self._sweep_data(current, execute, horizon)
-        return VacuumReport(floor, log_objects, old_checkpoints, data_objects)
+        return VacuumReport(floor, log_objects, old_checkpoints, data_objects, import_objects)
 
     async def prove(self, older: int, newest: int) -> None:
         """Folds the log between two checkpoints and compares: byte for byte, or `Corrupt`."""

@@ -22,6 +22,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from penstock.engines.ledger.histories import history_of
+from penstock.engines.ledger.imports.sweep import sweep_imports
 from penstock.engines.ledger.journal import Execute, Head, Listener
 from penstock.engines.ledger.names import QUEUE
 from penstock.engines.ledger.side import READS_OF_A_BAD_OBJECT
@@ -41,8 +42,8 @@ from penstock.errors import (
     OutcomeUnknown,
     StoreError,
 )
-from penstock.kernel.commands import AnyCommand
-from penstock.kernel.events import Event, JobEvent, JobFact, commit_of
+from penstock.kernel.commands import AnyCommand, Expire
+from penstock.kernel.events import SYSTEM_TENANT, Event, JobEvent, JobFact, commit_of
 from penstock.kernel.job import Job
 from penstock.ports.backend import VacuumReport
 from penstock.ports.store import Create, ObjectStore, PutMode, Replace, Written
@@ -130,7 +131,10 @@ class SingleJournal(StoredJournal):
         return []
 
     async def vacuum(self, execute: Execute) -> VacuumReport:
-        return VacuumReport(await self.first_commit())
+        await execute(Expire(SYSTEM_TENANT))  # for a fresh state
+        horizon = self.clock.now() - self.state.settings.log_retention_seconds
+        deleted = await sweep_imports(self._store, lambda: self.state, execute, horizon)
+        return VacuumReport(await self.first_commit(), import_objects=deleted)
 
     async def first_commit(self) -> int:
         return 1
