@@ -15,7 +15,7 @@ from penstock.engines.ledger.log.startup import checkpoints
 from penstock.engines.ledger.marker import read_marker
 from penstock.engines.ledger.names import LOG, QUEUE, commit_in, log_key
 from penstock.engines.ledger.single.document import decode_document
-from penstock.errors import Corrupt, FormatError, PenstockError
+from penstock.errors import Corrupt, FormatError, ObjectNotFound, PenstockError
 from penstock.insights.checks import Check, Verdict
 from penstock.kernel import invariants
 from penstock.kernel.invariants import Committed, Violation
@@ -23,6 +23,7 @@ from penstock.kernel.state import QueueState
 from penstock.kernel.transitions import IllegalTransition
 from penstock.ports.store import ObjectStore
 from penstock.wire.commit import CHAIN_START, decode_commit
+from penstock.wire.imports import require_object
 from penstock.wire.snapshot import checkpoint_of, decode_checkpoint, restore
 
 PARALLEL_READS: Final = 32
@@ -79,6 +80,7 @@ class StoredState:
             "queue.json", "ok", f"{len(document.jobs):,} jobs as of commit {document.commit:,}"
         )
         yield _check("invariants", "skip", "layout single keeps no log to check them against")
+        yield await self._check_imports(self.state)
 
     async def _check_log(self) -> AsyncIterator[Check]:
         try:
@@ -118,6 +120,24 @@ class StoredState:
         allowed = state.settings.clock_skew_seconds + 1.0  # and the grain of the store's stamps
         late = invariants.times_are_the_stores(self._log, allowed)
         yield _verdict("times are the store's", late, f"within {allowed:g} s")
+        yield await self._check_imports(state)
+
+    async def _check_imports(self, state: QueueState) -> Check:
+        """Whether every object that has unadmitted rows is there, and is what was published."""
+        wanted = {segment.key: segment.digest for segment in state.imports.segments()}
+        for staged in state.imports.staged.values():
+            wanted |= {part.key: part.digest for part in staged.objects}
+        bad: list[str] = []
+        for key, digest in wanted.items():
+            try:
+                require_object(key, (await self._store.get(key)).data, digest)
+            except (ObjectNotFound, Corrupt) as error:
+                bad.append(str(error))
+        if bad:
+            words = "; ".join(bad[:SHOWN_MAX])
+            return _check("import objects", "fail", f"{len(bad):,} can't be admitted: {words}")
+        rows = sum(segment.unadmitted for segment in state.imports.segments())
+        return _check("import objects", "ok", f"{len(wanted):,} with {rows:,} unadmitted jobs")
 
     async def _read_log(self, first: int) -> list[Committed]:
         """Every commit from the floor on, in parallel; a hole or a bad object is an error."""
