@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from penstock.pipeline.tables import Table, tables
+from penstock.pipeline.warehouse.files import arrow_schema
 from penstock.pipeline.warehouse.parquet import Manifest
 from tests.pipeline.recount import Recount, Row, day_of, rank_error
 
@@ -35,9 +36,11 @@ def stored(warehouse: Path, name: str) -> pa.Table:
         return DeltaTable(str(warehouse / name)).to_pyarrow_table()
     files = msgspec.json.decode(manifest.read_bytes(), type=Manifest).files
     paths = [str(warehouse / name / file.path) for file in files]
-    dates = ds.partitioning(pa.schema([("date", pa.date32())]), flavor="hive")
+    schema = arrow_schema(ALL[name])
+    dates = ds.partitioning(pa.schema([schema.field("date")]), flavor="hive")
+    folder = str(warehouse / name)
     return ds.dataset(
-        paths, partitioning=dates, partition_base_dir=str(warehouse / name)
+        paths, schema=schema, partitioning=dates, partition_base_dir=folder
     ).to_table()
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.servers.seaweed import ACCESS_KEY, SECRET_KEY
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -27,13 +29,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from penstock.spark import session
 
     folder = tmp_path_factory.mktemp("spark")
-    spark = session(
-        "local[2]",
-        app_name="penstock tests",
-        **{
-            "spark.local.dir": str(folder / "local"),
-            "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        },
-    )
+    with pytest.MonkeyPatch.context() as environment:
+        # Spark's processes have what is set when the first of them is started.
+        environment.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+        environment.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+        spark = session(
+            "local[2]",
+            app_name="penstock tests",
+            **{
+                "spark.local.dir": str(folder / "local"),
+                "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            },
+        )
     yield spark
     spark.stop()

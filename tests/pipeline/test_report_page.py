@@ -113,7 +113,7 @@ def test_what_a_queue_says_stays_text() -> None:
     assert "script" not in read.tags
     assert "<script>alert('x')</script> & \"$name\" \ufffdreversed\ufffd\ufffd[31m" in read.words
     assert not {"\u202e", "\x00", "\x1b"} & set(text)
-    [example] = re.findall(r"<code>([^<]*alert[^<]*…)</code>", text)
+    [example] = re.findall(r">([^<>]*alert[^<>]*…)<small>", text)
     assert len(example) < CELL_CHARACTERS_MAX * len("&lt;")
 
 

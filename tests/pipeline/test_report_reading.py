@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 from penstock.errors import WarehouseMissing
 from penstock.pipeline.report.buckets import Bucket
@@ -28,7 +28,7 @@ TABLES = {table.name: table for table in tables() if table.is_gold}
 
 def sketch(spark: SparkSession, seconds: list[float]) -> bytes:
     values: DataFrame = spark.createDataFrame([(each,) for each in seconds], "seconds double")
-    [row] = values.agg(F.kll_sketch_agg_double("seconds").alias("sketch")).collect()
+    [row] = values.agg(sf.kll_sketch_agg_double("seconds").alias("sketch")).collect()
     return bytes(row.sketch)
 
 

@@ -28,12 +28,12 @@ index_document  search     102,250      11      633    800 ms   810 ms    5.4 s
 export_csv      default     81,800      48      844       1 s   2.43 s   16.2 s
 bill            money       68,166      35    1,055     1.2 s   7.29 s   48.6 s
 
-error               attempts  last seen            example
+error                                              kind                attempts  last seen
 ────────────────────────────────────────────────────────────────────────────────────────────────────
-ConnectTimeout         4,181  2026-03-02 10:59:29  timed out after 5 s: smtp.example.org:587
-ValueError             1,393  2026-03-02 10:58:58  cannot identify image file 'upload-81723'
-expired                  464  2026-03-02 10:58:27  the lease ran out
-UnicodeDecodeError       154  2026-03-02 10:57:56  'utf-8' codec can't decode byte 0xe4 in position…
+timed out after 5 s: smtp.example.org:587          ConnectTimeout         4,181  2026-03-02 10:59:29
+cannot identify image file 'upload-81723'          ValueError             1,393  2026-03-02 10:58:58
+the lease ran out                                  expired                  464  2026-03-02 10:58:27
+'utf-8' codec can't decode byte 0xe4 in position…  UnicodeDecodeError       154  2026-03-02 10:57:56
 """
 
 

@@ -29,6 +29,7 @@ from penstock.pipeline.warehouse.parquet import ParquetSnapshot
 from penstock.pipeline.warehouse.warehouse import Conflict
 from penstock.runtime.services import Services
 from penstock.stores.local import local_store
+from tests.engines.stores import checkpointed
 from tests.pipeline.comparing import ALL, assert_tables_are_right, cursor, stored
 from tests.pipeline.histories import History
 from tests.pipeline.recount import Recount
@@ -232,8 +233,12 @@ def test_no_queue_and_no_such_format_are_said(
         run(spark, History(tmp_path / "nothing", seed=1), warehouse)
     with pytest.raises(InvalidInput, match="delta, parquet"):
         Plan("file:///queue", "file:///warehouse", format="orc")
-    with pytest.raises(InvalidInput, match="a warehouse is a folder or in a bucket"):
-        run(spark, History(tmp_path / "nothing", seed=1), Path("memory://"))
+    nowhere = Plan((tmp_path / "nothing").as_uri(), "memory://tables")
+    with (
+        pytest.raises(InvalidInput, match="a warehouse is a folder or in a bucket"),
+        opened_pipeline(spark, nowhere),
+    ):
+        raise AssertionError("it was opened")
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -261,6 +266,8 @@ def test_compaction_and_retention_keep_the_rows_and_the_cursor(
 def _raise_floor(history: History, floor: int) -> None:
     async def raised() -> None:
         store = local_store(str(history.folder))
+        # Where the log begins later, a checkpoint has what came before.
+        await checkpointed(store, floor)
         await raise_floor(store, floor, Services())
         await store.close()
 

@@ -33,8 +33,10 @@ class PenstockDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         from penstock.pipeline.source.batch import PenstockReader
         from penstock.pipeline.source.options import parse_options
+        from penstock.pipeline.source.pushdown import PushdownReader
 
-        return PenstockReader(parse_options(self.options), schema)
+        options = parse_options(self.options)
+        return (PushdownReader if options.pushdown else PenstockReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's
         from penstock.pipeline.source.options import parse_options

@@ -17,8 +17,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from penstock.errors import InvalidInput
+from penstock.errors import InvalidInput, SparkFailed
 from penstock.pipeline.consumer import Consumer, opened_consumer
+from penstock.pipeline.failures import sentence
 from penstock.pipeline.filling import Filling, OnStep, Read
 from penstock.pipeline.tables import tables
 from penstock.pipeline.transforms.gold import Objectives, Prices
@@ -144,7 +145,8 @@ class Pipeline:
                 writer = writer.trigger(processingTime=STREAM_TRIGGER)
             query = writer.start()
             try:
-                query.awaitTermination()
+                with self._gaps_named(cursor):
+                    query.awaitTermination()
             finally:
                 query.stop()
         self._consumer.move(self._filling.cursor())
@@ -192,9 +194,9 @@ class Pipeline:
         """If vacuum overtook the reader, that is said and not what Spark makes of it."""
         try:
             yield
-        except PySparkException:
+        except PySparkException as error:
             self._consumer.require(cursor)
-            raise
+            raise SparkFailed("filling the tables", sentence(error)) from error
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import typer
 
 from penstock.cli.options import Json
 from penstock.cli.output import err, print_json
+from penstock.cli.pipeline.options import DEFAULT_MASTER, Master
 from penstock.cli.reading import moment
 
 
@@ -25,6 +26,7 @@ def command(
         str | None,
         typer.Option("--since", metavar="TIME", help="Only from then on: 2026-11-15T10:00 (UTC)."),
     ] = None,
+    master: Master = DEFAULT_MASTER,
     json: Json = False,
 ) -> None:
     """Writes one HTML file that needs nothing else, and says the most important on the terminal.
@@ -37,7 +39,11 @@ def command(
     from penstock.pipeline.report.reading import read_figures
     from penstock.pipeline.session import session
 
-    figures = read_figures(session(), warehouse, start)
+    spark = session(master)
+    try:
+        figures = read_figures(spark, warehouse, start)
+    finally:
+        spark.stop()
     if json:
         print_json(msgspec.to_builtins(figures))
         return

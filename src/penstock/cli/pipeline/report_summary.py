@@ -82,10 +82,10 @@ def _failures(figures: Figures) -> None:
     if not figures.failures:
         return
     rows = table(
-        "error", "attempts", "last seen", "example", right=["attempts"], flexible=["example"]
+        "error", "kind", "attempts", "last seen", right=["attempts"], flexible=["error", "kind"]
     )
     for failure in figures.failures[:ROWS_MAX]:
-        add_row(rows, failure.kind, failure.count, formats.second(failure.last_at), failure.example)
+        add_row(rows, failure.example, failure.kind, failure.count, formats.second(failure.last_at))
     _print(rows, len(figures.failures))
 
 

@@ -14,11 +14,16 @@ from enum import StrEnum
 from html import escape
 from typing import Any, Final
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.text import Text
+from penstock.errors import MissingExtra
+
+try:
+    import matplotlib as mpl
+    from matplotlib.axes import Axes
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+except ImportError as error:
+    raise MissingExtra("spark", "the report's plots") from error
 
 PIXELS_PER_INCH: Final = 72
 """Of SVG: so a figure's units are the page's pixels."""

@@ -52,7 +52,7 @@ def percent(share: float | None) -> str:
     if share is None:
         return NOTHING
     digits = 1 if share < 0.995 else 2
-    cut = math.floor(share * 100 * 10**digits) / 10**digits if share < 1 else share * 100
+    cut = math.floor(round(share * 100 * 10**digits, 6)) / 10**digits if share < 1 else share * 100
     return f"{cut:.{digits if share < 1 else 0}f}{NARROW_SPACE}%"
 
 

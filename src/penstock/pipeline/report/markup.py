@@ -27,7 +27,7 @@ Piece = str | int
 class Column(Struct, frozen=True):
     name: str
     style: str = ""
-    """`number`, `words` or `time`."""
+    """`number`, `words`, `time` or `job`."""
 
 
 def html(value: Piece) -> Markup:

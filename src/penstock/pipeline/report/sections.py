@@ -132,7 +132,7 @@ def failures(figures: Figures) -> Markup:
     )
     columns = (
         Column("Error", "words"), Column("Attempts", "number"), Column("Types", "words"),
-        Column("First seen", "time"), Column("Last seen", "time"), Column("Example", "words"),
+        Column("First seen", "time"), Column("Last seen", "time"), Column("Example", "job"),
     )  # fmt: skip
     shown = _table("Failed attempts by fingerprint", columns, figures.failures, _failure)
     return section("failures", "Failures", words, shown)
@@ -299,14 +299,12 @@ def _failure(failure: Failure) -> Sequence[Piece]:
     more = len(failure.types) - TYPES_MAX
     types = ", ".join(failure.types[:TYPES_MAX]) + (f" and {more:,} more" if more > 0 else "")
     return (
-        joined((failure.kind, element("small", element("code", failure.fingerprint)))),
+        joined((cut(failure.example), element("small", f"{failure.kind} · {failure.fingerprint}"))),
         formats.count(failure.count),
         types,
         formats.minute(failure.first_at),
         formats.minute(failure.last_at),
-        joined(
-            (element("code", cut(failure.example)), element("small", "job ", failure.example_id))
-        ),
+        element("code", failure.example_id),
     )
 
 

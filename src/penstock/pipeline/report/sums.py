@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 from penstock.pipeline.report.buckets import Bucket
 from penstock.pipeline.transforms.moments import bucket as start_of_bucket
@@ -33,59 +33,61 @@ def kinds(throughput: DataFrame) -> DataFrame:
 
 
 def hours(throughput: DataFrame) -> DataFrame:
-    completed = F.sum("completed").alias("completed")
+    completed = sf.sum("completed").alias("completed")
     return throughput.groupBy(_start("minute", Bucket.HOUR)).agg(completed)
 
 
 def failures(errors: DataFrame) -> DataFrame:
     return errors.groupBy("kind", "fingerprint").agg(
-        F.sum("count").alias("count"),
-        F.array_sort(F.collect_set("type")).alias("types"),
-        F.min("first_at").alias("first_at"),
-        F.max("last_at").alias("last_at"),
-        F.coalesce(F.min_by("example", "example_position"), F.lit("")).alias("example"),
-        F.coalesce(F.min_by("example_id", "example_position"), F.lit("")).alias("example_id"),
+        sf.sum("count").alias("count"),
+        sf.array_sort(sf.collect_set("type")).alias("types"),
+        sf.min("first_at").alias("first_at"),
+        sf.max("last_at").alias("last_at"),
+        sf.coalesce(sf.min_by("example", "example_position"), sf.lit("")).alias("example"),
+        sf.coalesce(sf.min_by("example_id", "example_position"), sf.lit("")).alias("example_id"),
     )
 
 
 def workers(workers: DataFrame) -> DataFrame:
-    return workers.groupBy(F.col("hour").alias("at"), "worker").agg(
-        *(F.sum(name).alias(name) for name in ("attempts", "completed", "failed")),
-        F.coalesce(seconds_added(F.col("busy_seconds")), F.lit(0.0)).alias("busy_seconds"),
+    return workers.groupBy(sf.col("hour").alias("at"), "worker").agg(
+        *(sf.sum(name).alias(name) for name in ("attempts", "completed", "failed")),
+        sf.coalesce(seconds_added(sf.col("busy_seconds")), sf.lit(0.0)).alias("busy_seconds"),
         # An attempt that began before the hour made its worker present from the hour's start.
-        F.greatest("hour", F.coalesce(F.min("first_at"), "hour")).alias("first_at"),
-        F.coalesce(F.max("last_at"), "hour").alias("last_at"),
+        sf.greatest("hour", sf.coalesce(sf.min("first_at"), "hour")).alias("first_at"),
+        sf.coalesce(sf.max("last_at"), "hour").alias("last_at"),
     )
 
 
 def cost(cost: DataFrame) -> DataFrame:
     names = ("put_requests", "bytes_written", "jobs_ended", "dollars")
-    return cost.groupBy(F.col("hour").alias("at")).agg(*(F.sum(name).alias(name) for name in names))
+    return cost.groupBy(sf.col("hour").alias("at")).agg(
+        *(sf.sum(name).alias(name) for name in names)
+    )
 
 
 def objectives(slo: DataFrame) -> DataFrame:
     names = ("jobs", "succeeded", "within_wait", "within_run", "within_both")
     keys = ("date", "queue", "type", "wait_seconds_max", "run_seconds_max", "success_target")
-    return slo.groupBy(*keys).agg(*(F.sum(name).alias(name) for name in names))
+    return slo.groupBy(*keys).agg(*(sf.sum(name).alias(name) for name in names))
 
 
 def _start(column: str, bucket: Bucket) -> Column:
-    return start_of_bucket(F.col(column), int(bucket.length.total_seconds())).alias("at")
+    return start_of_bucket(sf.col(column), int(bucket.length.total_seconds())).alias("at")
 
 
 def _traffic() -> list[Column]:
-    counts = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in COUNTS]
+    counts = [sf.coalesce(sf.sum(name), sf.lit(0)).alias(name) for name in COUNTS]
     return [*counts, _quantiles("wait"), _quantiles("run")]
 
 
 def _quantiles(name: str) -> Column:
     """Null where nothing was measured: an empty sketch has no quantiles."""
-    measured = F.when(F.col(f"{name}_count") > 0, F.col(f"{name}_sketch"))
-    merged = F.kll_merge_agg_double(measured)
-    known = F.count(measured) > 0
+    measured = sf.when(sf.col(f"{name}_count") > 0, sf.col(f"{name}_sketch"))
+    merged = sf.kll_merge_agg_double(measured)
+    known = sf.count(measured) > 0
     # Fields that may be null too, or Arrow refuses a struct that is.
     each = [
-        F.when(known, F.kll_sketch_get_quantile_double(merged, F.lit(rank))).alias(label)
+        sf.when(known, sf.kll_sketch_get_quantile_double(merged, sf.lit(rank))).alias(label)
         for label, rank in RANKS.items()
     ]
-    return F.when(known, F.struct(*each)).alias(name)
+    return sf.when(known, sf.struct(*each)).alias(name)

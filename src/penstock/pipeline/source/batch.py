@@ -13,7 +13,7 @@ from penstock.pipeline.source.chunks import Span
 from penstock.pipeline.source.columns import Array
 from penstock.pipeline.source.consuming import register_consumer
 from penstock.pipeline.source.jobs import read_jobs
-from penstock.pipeline.source.opening import opened
+from penstock.pipeline.source.opening import QueueSource, opened
 from penstock.pipeline.source.options import JOBS_TABLE, ReadOptions, require_columns
 from penstock.pipeline.source.planning import plan
 from penstock.pipeline.source.reading import read_span
@@ -54,7 +54,11 @@ class PenstockReader(DataSourceReader):
                 await register_consumer(options.address, options.consumer, span.first)
             if options.table == JOBS_TABLE:
                 return [span]
-            return source.partitions(span, options.partitions)
+            return source.partitions(await self._narrowed(source, span), options.partitions)
+
+    async def _narrowed(self, source: QueueSource, span: Span) -> Span:
+        """What is left of the span once the query's own filters are known; here none are."""
+        return span
 
 
 def _require_state_options(options: ReadOptions) -> None:

@@ -26,6 +26,7 @@ from penstock.pipeline.source.options import ReadOptions
 from penstock.pipeline.source.planning import until_of
 from penstock.pipeline.source.reading import batches, maker_of
 from penstock.pipeline.source.tables import jobs_builder
+from penstock.wire.commit import decode_event
 from penstock.wire.snapshot import all_jobs, canonical
 
 
@@ -49,14 +50,15 @@ async def _jobs(options: ReadOptions, span: Span) -> list[Job]:
 
 async def _folded(source: BackendSource, span: Span, until: float | None) -> list[Job]:
     jobs: dict[int, Job] = {}
-    async with aclosing(source.events(span)) as events:
-        async for event in events:
-            if until is not None and event.at >= until:
-                break
-            if isinstance(event, Enqueued):
-                jobs[event.life] = born(event)
-            elif isinstance(event, JobFact):
-                jobs[event.life] = apply(jobs[event.life], event)
+    async with aclosing(source.chunks(span)) as chunks:
+        async for chunk in chunks:
+            for event in map(decode_event, chunk.lines.splitlines()):
+                if until is not None and event.at >= until:
+                    continue
+                if isinstance(event, Enqueued):
+                    jobs[event.life] = born(event)
+                elif isinstance(event, JobFact):
+                    jobs[event.life] = apply(jobs[event.life], event)
     return [jobs[life] for life in sorted(jobs)]
 
 

@@ -25,9 +25,9 @@ def packed(span: Span, sizes: Mapping[int, int], count: int | None = None) -> li
     first, weight = span.first, 0
     for commit in range(span.first, span.last + 1):
         weight += sizes.get(commit, 0)
-        left = span.last - commit
+        parts_left = parts - len(spans) - 1
         is_full = weight * parts >= total * (len(spans) + 1)
-        if left == 0 or (is_full and len(spans) < parts - 1) or left < parts - len(spans) - 1:
+        if (is_full and parts_left > 0) or span.last - commit <= parts_left:
             spans.append(Span(first, commit))
             first = commit + 1
     return spans
