@@ -19,6 +19,7 @@ from bench import (
     imports,
     latency,
     report,
+    spark_sink,
     spark_source,
     spark_tables,
     startup,
@@ -37,6 +38,7 @@ MEASURES: Final[dict[str, Callable[[Plan], list[Row]]]] = {
     "startup": startup.measure,
     "idle": idle.measure,
     "imports": imports.measure,
+    "spark_sink": spark_sink.measure,
     "spark_source": spark_source.measure,
     "spark_tables": spark_tables.measure,
 }
