@@ -13,8 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 import penstock
+from penstock import address
+from penstock.errors import Unsupported
 from penstock.kernel.job import Job
 from penstock.pipeline.failures import sentence
+from penstock.pipeline.sink.options import parse_write_options
 
 
 @pytest.fixture
@@ -133,6 +136,14 @@ def test_options_and_modes_that_mean_nothing_are_refused(spark: SparkSession, ur
     overwriting = frame.write.format("penstock").option("url", url).mode("overwrite")
     assert "jobs are only ever added" in refusal(overwriting.save)
     assert jobs_of(url) == []
+
+
+def test_a_queue_that_takes_no_bulk_imports_is_refused_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(address, "SCHEMES", ("elsewhere",))
+    with pytest.raises(Unsupported, match=r"^elsewhere:// does not support bulk imports, which"):
+        parse_write_options({"url": "elsewhere://host/queue"})
 
 
 def test_one_bad_row_among_many_leaves_nothing(spark: SparkSession, url: str) -> None:

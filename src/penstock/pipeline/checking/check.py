@@ -14,7 +14,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from penstock.address import Address, parse
+from penstock.address import STORES, Address, parse
 from penstock.engines.ledger.marker import read_marker
 from penstock.errors import NoQueue, Unsupported
 from penstock.pipeline.checking.judging import Judge
@@ -25,8 +25,6 @@ from penstock.pipeline.source.log import LogSource
 from penstock.runtime.loops import run_apart
 from penstock.runtime.services import Services
 from penstock.wiring import open_patient_store
-
-STORES: Final = ("file", "s3", "gs", "az")
 
 _ROWS: Final = StructType(
     [

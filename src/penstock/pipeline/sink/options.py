@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.address import Address
+from penstock.address import STORES, Address
 from penstock.client.rows import check_run
-from penstock.errors import InvalidOption
+from penstock.errors import InvalidOption, Unsupported
 from penstock.pipeline.source.options import queue_address
 from penstock.runtime.services import Services
 
@@ -38,8 +38,12 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
     run = given.get("run")
     if run is not None:
         check_run(run)
+    address = queue_address(given.get("url") or given.get("path"))
+    if address.scheme not in STORES:
+        rule = "bulk imports, which is how Spark fills a queue: use enqueue_many"
+        raise Unsupported(rule, f"{address.scheme}://")
     return WriteOptions(
-        address=queue_address(given.get("url") or given.get("path")),
+        address=address,
         run=run or Services().new_id(),
         is_run_named=run is not None,
         query=given.get("query"),
