@@ -20,6 +20,7 @@ from bench import (
     latency,
     pickup,
     report,
+    spark_sink,
     spark_source,
     spark_tables,
     startup,
@@ -41,6 +42,7 @@ MEASURES: Final[dict[str, Callable[[Plan], list[Row]]]] = {
     "imports": imports.measure,
     "pickup": pickup.measure,
     "workers": workers.measure,
+    "spark_sink": spark_sink.measure,
     "spark_source": spark_source.measure,
     "spark_tables": spark_tables.measure,
 }

@@ -18,6 +18,8 @@ from penstock.errors import InvalidURL
 from penstock.kernel.settings import Settings
 
 SCHEMES: Final = ("memory", "file", "s3", "gs", "az")
+STORES: Final = ("file", "s3", "gs", "az")
+"""Those of queues that lie in an object store."""
 LAYOUTS: Final = ("log", "single")
 _SETTINGS: Final = frozenset(Settings.__struct_fields__)
 _ON: Final = {"on": True, "true": True, "1": True, "yes": True}

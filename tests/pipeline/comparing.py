@@ -21,7 +21,7 @@ from penstock.pipeline.warehouse.parquet import Manifest
 from tests.pipeline.recount import Recount, Row, day_of, rank_error
 
 ALL = {table.name: table for table in tables()}
-TEXTS = frozenset({"payload", "result", "meta", "retry", "settings"})
+TEXTS = frozenset({"payload", "result", "meta", "retry", "settings", "objects"})
 APPROXIMATE = frozenset({"dollars", "dollars_per_million_jobs"})
 SKETCHES = frozenset({"wait_sketch", "run_sketch"})
 QUANTILES = (0.5, 0.95, 0.99)

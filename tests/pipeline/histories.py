@@ -20,7 +20,9 @@ from msgspec import Raw
 from penstock.engines.ledger.engine import LedgerEngine
 from penstock.engines.ledger.layouts import open_journal
 from penstock.kernel.commands import (
+    AbortImport,
     Ack,
+    AdvanceImport,
     Archive,
     Beat,
     Cancel,
@@ -32,20 +34,24 @@ from penstock.kernel.commands import (
     Heartbeat,
     Nack,
     Pause,
+    PublishImport,
     Release,
     Replay,
     Resume,
     Return,
+    StageImport,
     Submission,
     Success,
 )
 from penstock.kernel.events import SYSTEM_TENANT
 from penstock.kernel.job import ABSENT, Job, State
+from penstock.kernel.manifest import Row as ImportRow
 from penstock.ports.backend import Filter
 from penstock.runtime.services import Services
 from penstock.stores.local import local_store
 from penstock.testing.clock import FakeClock
 from penstock.testing.stamped_store import Stamped
+from penstock.wire.imports import Group, encode_rows, object_record
 
 NEW_YEAR_2030 = 1_893_456_000.0
 TENANTS = ("acme", "globex")
@@ -105,7 +111,10 @@ class History:
 
     async def _round(self, engine: LedgerEngine, jobs: int) -> None:
         luck, tenant = self.luck, self.luck.choice(TENANTS)
-        await engine.execute(Enqueue(tenant, [self._submission() for _ in range(jobs)]))
+        if luck.random() < 0.4:
+            await self._import(engine, jobs)
+        else:
+            await engine.execute(Enqueue(tenant, [self._submission() for _ in range(jobs)]))
         if luck.random() < 0.1:
             queue = luck.choice(QUEUES)
             await engine.execute(Pause(tenant, queue))
@@ -118,6 +127,31 @@ class History:
         self._pass(luck.choice((1.0, 90.0, 900.0)))
         await engine.execute(Expire(tenant))
         await self._again(engine, tenant)
+
+    async def _import(self, engine: LedgerEngine, jobs: int) -> None:
+        """As a run, of all tenants at once; now and then with ids, or as the batch of a query."""
+        luck, run = self.luck, self._name()
+        has_ids = luck.random() < 0.3
+        groups: dict[Group, list[ImportRow]] = {}
+        for _ in range(jobs):
+            job = self._submission()
+            group = (luck.choice(TENANTS), job.queue, job.type, job.priority)
+            run_at = self.clock.now() + job.delay_seconds if job.delay_seconds else None
+            row = ImportRow(
+                job.payload, run_at, max_attempts=job.max_attempts, meta=job.meta, trace=job.trace,
+                id=job.id if has_ids else None, key=job.key if has_ids else None,
+            )  # fmt: skip
+            groups.setdefault(group, []).append(row)
+        data, segments = encode_rows(sorted(groups.items(), key=lambda item: item[0]), 50)
+        objects = (object_record(await engine.keep_import(run, data), data, segments),)
+        batch: tuple[Any, Any] = ("query", self.made) if luck.random() < 0.5 else (None, None)
+        if has_ids:
+            at = await engine.execute(StageImport(SYSTEM_TENANT, run, objects, *batch))
+            while at.reached < at.rows:
+                at = await engine.execute(AdvanceImport(SYSTEM_TENANT, run, at.reached))
+        else:
+            await engine.execute(PublishImport(SYSTEM_TENANT, run, objects, *batch))
+        await engine.execute(AbortImport(SYSTEM_TENANT, self._name()))
 
     def _pass(self, seconds_max: float) -> None:
         self.clock.jump(round(self.luck.uniform(0.001, seconds_max), 6))

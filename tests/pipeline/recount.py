@@ -20,17 +20,18 @@ Row = dict[str, Any]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ENDS = {"completed", "failed", "cancelled"}
 ATTEMPT_ENDS = ENDS | {"retried", "expired", "released", "snoozed"}
+BIRTHS = {"enqueued", "admitted"}
 FAILED = {"failed", "retried", "expired"}
 TIMES = (
     *("at", "enqueued_at", "run_at", "due_at", "started_at"),
     *("lease_until", "key_until", "before"),
 )
-TEXTS = ("payload", "result", "meta", "retry", "settings")
 DEFAULTS: dict[str, tuple[Any, set[str]]] = {
-    "priority": (0, ENDS | {"enqueued"}),
-    "max_attempts": (4, ENDS | {"enqueued"}),
-    "timeout_seconds": (300.0, {"enqueued"}),
-    "codec": ("json", {"enqueued"}),
+    "priority": (0, ENDS | BIRTHS),
+    "max_attempts": (4, ENDS | BIRTHS),
+    "timeout_seconds": (300.0, BIRTHS),
+    "codec": ("json", BIRTHS),
+    "row": (0, {"admitted"}),
     "result_codec": ("json", {"completed"}),
     "errors": ([], ENDS),
 }
@@ -108,9 +109,14 @@ class Recount:
         rows: dict[Any, Row] = {}
         spans: dict[Any, dict[str, list[int]]] = {}
         for event in self.events:
+            minute = event["at"].replace(second=0, microsecond=0)
+            for segment in _segments(event) if event["event"] == "imported" else ():
+                key = (minute, event["tenant"], segment["queue"], segment["type"])
+                row = rows.setdefault(key, dict.fromkeys(counted.values(), 0))
+                row["enqueued"] += sum(rows for _, rows, _ in segment["chunks"])
+                spans.setdefault(key, {"wait": [], "run": []})
             if event["event"] not in counted:
                 continue
-            minute = event["at"].replace(second=0, microsecond=0)
             key = (minute, event["tenant"], event["queue"], event["type"])
             row = rows.setdefault(key, dict.fromkeys(counted.values(), 0))
             row[counted[event["event"]]] += 1
@@ -177,8 +183,14 @@ class Recount:
             row["put_requests"] += 1
             row["events"] += commit["events"]
             row["bytes_written"] += commit["size"]
+        import_objects = set()
         for event in self.events:
             row = rows[(event["at"].replace(minute=0, second=0, microsecond=0),)]
+            for part in event.get("objects", ()):
+                row["put_requests"] += part["key"] not in import_objects
+                import_objects.add(part["key"])
+            for segment in _segments(event):
+                row["bytes_written"] += sum(size for size, _, _ in segment["chunks"])
             row["jobs_ended"] += event["event"] in ENDS
             row["put_requests"] += sum(bool(event.get(f"{it}_key")) for it in ("payload", "result"))
             if event["event"] == "checkpointed":
@@ -248,6 +260,10 @@ def _event(line: bytes, commit: int) -> Row:
     if "errors" in event:
         event["errors"] = [{**error, "at": at(error["at"])} for error in event["errors"]]
     return event
+
+
+def _segments(event: Row) -> list[Row]:
+    return [segment for part in event.get("objects", ()) for segment in part["segments"]]
 
 
 def _ends_attempt(event: Row) -> bool:

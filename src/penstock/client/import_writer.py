@@ -95,6 +95,11 @@ class ImportWriter:
             self._thread = None
 
     @property
+    def rows(self) -> int:
+        """How many were added so far."""
+        return self._buffer.rows
+
+    @property
     def manifest(self) -> ImportManifest:
         """What was written: after the block, if that ended well."""
         if self._manifest is None:

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
+    from pyspark.sql.datasource import (
+        DataSourceArrowWriter,
+        DataSourceReader,
+        DataSourceStreamArrowWriter,
+        DataSourceStreamReader,
+    )
     from pyspark.sql.types import StructType
 
 
@@ -38,3 +43,21 @@ class PenstockDataSource(DataSource):
         from penstock.pipeline.source.stream import PenstockStreamReader
 
         return PenstockStreamReader(parse_options(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from penstock.pipeline.sink.batch import PenstockWriter
+        from penstock.pipeline.sink.columns import plan
+        from penstock.pipeline.sink.options import parse_write_options, require_append
+
+        require_append(overwrite)
+        return PenstockWriter(plan(schema), parse_write_options(self.options))
+
+    def streamWriter(  # noqa: N802  # Spark's
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamArrowWriter:
+        from penstock.pipeline.sink.columns import plan
+        from penstock.pipeline.sink.options import parse_write_options, require_append
+        from penstock.pipeline.sink.stream import PenstockStreamWriter
+
+        require_append(overwrite)
+        return PenstockStreamWriter(plan(schema), parse_write_options(self.options))

@@ -93,6 +93,13 @@ EVENTS: Final = _table(
         "before": TIMESTAMP,
         "consumer": STRING,
         "reached": LONG,
+        "run": STRING,
+        "rows": LONG,
+        "objects": JSON,
+        "query": STRING,
+        "batch": LONG,
+        "source": LONG,
+        "row": LONG,
     },
 )
 """One row per event. The log's `commit` of a `checkpointed` event is `checkpoint_commit` here."""

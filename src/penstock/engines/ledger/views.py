@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from copy import copy
 from math import inf
 from typing import TypeAlias
@@ -53,11 +53,18 @@ def listing(state: QueueState, tenant: str, filter: Filter, at: float) -> Listin
 def _unadmitted(state: QueueState, tenant: str, filter: Filter) -> list[UnadmittedChunk]:
     if filter.archived or filter.state not in (None, State.PENDING):
         return []
-    return [
-        UnadmittedChunk(segment, place, segment.reached, frozenset(segment.ahead))
+    return unadmitted_chunks(
+        segment
         for segment in state.imports.segments(tenant)
         if filter.queue in (None, segment.record.queue)
         and filter.type in (None, segment.record.type)
+    )
+
+
+def unadmitted_chunks(segments: Iterable[Segment]) -> list[UnadmittedChunk]:
+    return [
+        UnadmittedChunk(segment, place, segment.reached, frozenset(segment.ahead))
+        for segment in segments
         for _, place, _ in segment.waiting()
     ]
 

@@ -15,11 +15,16 @@ from typing import Final, NamedTuple
 from penstock.engines.ledger.log.floor import FIRST_SLOT
 from penstock.kernel import invariants
 from penstock.kernel.events import (
+    Admitted,
     Archived,
     Claimed,
     Enqueued,
     Event,
     Extended,
+    ImportAborted,
+    ImportAdvanced,
+    Imported,
+    ImportStaged,
     Paused,
     Progressed,
     Replayed,
@@ -47,6 +52,10 @@ def job_laws(log: Iterable[Committed]) -> list[Violation]:
     return [violation for law in _OF_ONE_JOB for violation in law(commits)]
 
 
+ORDER: Final = "order"
+RUNS: Final = "runs"
+
+
 class Scope(NamedTuple):
     subject: tuple[str, ...]
     """The fields of an event that say which part of the log it belongs to."""
@@ -62,13 +71,21 @@ SCOPES: Final[dict[str, Scope]] = {
         frozenset({Enqueued, Replayed, *ENDS}),
         invariants.keys_are_unique,
     ),
-    "order": Scope(
+    ORDER: Scope(
         ("tenant", "queue", "type"),
         JOB_EVENTS - {Archived, Extended, Progressed, Unarchived},
         invariants.claims_follow_the_order,
     ),
     "pauses": Scope(
         ("tenant", "queue"), frozenset({Claimed, Paused, Resumed}), invariants.pauses_hold
+    ),
+    RUNS: Scope(
+        ("run",),
+        frozenset({Imported, ImportStaged, ImportAdvanced, ImportAborted, Admitted}),
+        invariants.imports_happen_once,
+    ),
+    "batches": Scope(
+        ("query",), frozenset({Imported, ImportStaged}), invariants.imports_happen_once
     ),
 }
 

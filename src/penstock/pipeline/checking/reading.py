@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -12,14 +12,24 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.address import parse
+from penstock.engines.ledger.log.floor import FIRST_SLOT
 from penstock.engines.ledger.names import log_key
 from penstock.errors import FormatError, ObjectNotFound
 from penstock.kernel import invariants
-from penstock.kernel.events import Completed, Configured, Enqueued, Event, position_of
+from penstock.kernel.events import (
+    Admitted,
+    Completed,
+    Configured,
+    Enqueued,
+    Event,
+    ImportAdvanced,
+    Imported,
+    position_of,
+)
 from penstock.kernel.invariants import Committed, Violation
 from penstock.kernel.invariants.record import JOB_EVENTS
 from penstock.kernel.job import ABSENT
-from penstock.pipeline.checking.laws import SCOPES
+from penstock.pipeline.checking.laws import ORDER, RUNS, SCOPES
 from penstock.pipeline.source.chunks import Span
 from penstock.ports.store import ObjectStore
 from penstock.runtime.loops import new_loop
@@ -99,10 +109,25 @@ class LogRead(Struct, frozen=True, kw_only=True):
             yield TIMES, "", -event.position, encode_event(event)
         line = b""
         for name, scope in SCOPES.items():
-            if event.__class__ in scope.events:
+            if event.__class__ in scope.events and not (name == RUNS and self._began_before(event)):
                 line = line or encode_event(_slim(event))
                 subject = [getattr(event, field) for field in scope.subject]
-                yield name, msgspec.json.encode(subject).decode(), event.position, line
+                yield name, _text(subject), event.position, line
+        if isinstance(event, Imported):
+            # Its rows wait in several lanes, and are numbered over all of them.
+            segments = [segment for part in event.objects for segment in part.segments]
+            for lane in {(event.tenant, segment.queue, segment.type) for segment in segments}:
+                yield ORDER, _text(lane), event.position, line
+
+    def _began_before(self, event: Event) -> bool:
+        """Whether an event of a run belongs to an import that may have been vacuumed."""
+        if isinstance(event, Admitted):
+            return event.source < position_of(self.floor, 0)
+        return isinstance(event, ImportAdvanced) and self.floor > FIRST_SLOT
+
+
+def _text(subject: Sequence[object]) -> str:
+    return msgspec.json.encode(subject).decode()
 
 
 def _slim(event: Event) -> Event:

@@ -23,7 +23,7 @@ from penstock.kernel.job import AttemptError
 from penstock.pipeline.schemas import ERROR
 
 MICROSECONDS: Final = 1_000_000
-JSON_COLUMNS: Final = frozenset({"payload", "result", "meta", "retry", "settings"})
+JSON_COLUMNS: Final = frozenset({"payload", "result", "meta", "retry", "settings", "objects"})
 
 TIMESTAMP_TYPE: Final = pa.timestamp("us", tz="UTC")
 ERRORS_TYPE: Final = to_arrow_type(ArrayType(ERROR), timezone="UTC")

@@ -3,17 +3,22 @@
 Of a log: the newest checkpoint up to that commit with the commits after it folded in, then the log
 once from its end to its beginning, for jobs that ended and are in that state no more. The first
 ending that is met is a life's last. Of other backends: each job is folded from its own events.
+Jobs that an import has brought and that are not admitted yet are read from its objects, one after
+the other: only the places of their rows are in the state.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 
 from pyspark.sql.types import StructType
 
-from penstock.kernel.events import Enqueued, JobFact
+from penstock.engines.ledger.imports.objects import ImportObjects
+from penstock.engines.ledger.views import Listing, UnadmittedChunk, unadmitted_chunks
+from penstock.kernel.events import Admitted, Enqueued, Imported, JobFact
+from penstock.kernel.imports import Imports
 from penstock.kernel.job import Job
 from penstock.kernel.transitions import apply, born
 from penstock.pipeline.source.chunks import Chunk, Span
@@ -21,45 +26,70 @@ from penstock.pipeline.source.columns import Array, Row
 from penstock.pipeline.source.kept import BackendSource
 from penstock.pipeline.source.log import LogSource
 from penstock.pipeline.source.loops import drain
-from penstock.pipeline.source.opening import opened
+from penstock.pipeline.source.opening import opened, opened_store
 from penstock.pipeline.source.options import ReadOptions
 from penstock.pipeline.source.planning import until_of
 from penstock.pipeline.source.reading import batches, maker_of
 from penstock.pipeline.source.tables import jobs_builder
+from penstock.runtime.services import Services
 from penstock.wire.commit import decode_event
 from penstock.wire.snapshot import all_jobs, canonical
 
 
 def read_jobs(options: ReadOptions, schema: StructType, span: Span) -> Iterator[Array]:
-    jobs = asyncio.run(_jobs(options, span))
+    listing = asyncio.run(_listing(options, span))
+    jobs = listing.jobs
     yield from batches(jobs_builder(schema), iter([_asked_for(options, jobs)]))
+    if listing.unadmitted:
+        waiting = drain(_unadmitted(options, listing.unadmitted))
+        yield from batches(jobs_builder(schema), (_asked_for(options, some) for some in waiting))
     builder, endings = maker_of(options, schema)
     lives = {job.life for job in jobs}
-    del jobs
+    del jobs, listing
     chunks = drain(_backwards(options, span))
     yield from batches(builder, (_last_endings(endings(chunk), lives) for chunk in chunks))
 
 
-async def _jobs(options: ReadOptions, span: Span) -> list[Job]:
+async def _listing(options: ReadOptions, span: Span) -> Listing:
     """Jobs as of the end of the span, in the order in which their lives began."""
     async with opened(options.address) as source:
         if isinstance(source, LogSource):
-            return canonical(all_jobs(await source.state_as_of(span.last)))
+            state = await source.state_as_of(span.last)
+            return Listing(canonical(all_jobs(state)), unadmitted_chunks(state.imports.segments()))
         return await _folded(source, span, until_of(options))
 
 
-async def _folded(source: BackendSource, span: Span, until: float | None) -> list[Job]:
+async def _folded(source: BackendSource, span: Span, until: float | None) -> Listing:
     jobs: dict[int, Job] = {}
+    imports = Imports(_nothing, _nothing, _nothing)
     async with aclosing(source.chunks(span)) as chunks:
         async for chunk in chunks:
             for event in map(decode_event, chunk.lines.splitlines()):
                 if until is not None and event.at >= until:
                     continue
-                if isinstance(event, Enqueued):
+                if isinstance(event, Imported):
+                    imports.publish(event)
+                elif isinstance(event, Enqueued):
                     jobs[event.life] = born(event)
+                    if isinstance(event, Admitted):
+                        imports.admit(event)
                 elif isinstance(event, JobFact):
                     jobs[event.life] = apply(jobs[event.life], event)
-    return [jobs[life] for life in sorted(jobs)]
+    return Listing([jobs[life] for life in sorted(jobs)], unadmitted_chunks(imports.segments()))
+
+
+def _nothing(*_: object) -> None:
+    """No lanes here, and nothing to release."""
+
+
+async def _unadmitted(
+    options: ReadOptions, chunks: Iterable[UnadmittedChunk]
+) -> AsyncGenerator[list[Job]]:
+    services = Services()
+    async with opened_store(options.address, services) as store:
+        objects = ImportObjects(store, services)
+        for chunk in chunks:
+            yield list(chunk.jobs(await objects.rows(chunk.place)))
 
 
 async def _backwards(options: ReadOptions, span: Span) -> AsyncGenerator[Chunk]:

@@ -21,7 +21,7 @@ QueueSource: TypeAlias = LogSource | BackendSource
 @asynccontextmanager
 async def opened(address: Address) -> AsyncIterator[QueueSource]:
     services = Services()
-    async with _opened_store(address, services) as store:
+    async with opened_store(address, services) as store:
         if await read_marker(store) is None:
             raise InvalidOption("url", address.url, "there is no queue")
         if await ensure_marker(store, address.options.layout, services) == "log":
@@ -36,7 +36,7 @@ async def opened(address: Address) -> AsyncIterator[QueueSource]:
 
 
 @asynccontextmanager
-async def _opened_store(address: Address, services: Services) -> AsyncIterator[ObjectStore]:
+async def opened_store(address: Address, services: Services) -> AsyncIterator[ObjectStore]:
     store = open_patient_store(address, services)
     try:
         yield store

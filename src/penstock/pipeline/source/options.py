@@ -51,7 +51,7 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
         if name not in known and name != "path":
             raise InvalidOption(name, given[name], f"known options are {', '.join(known)}")
     options = ReadOptions(
-        address=_address(given.get("url") or given.get("path")),
+        address=queue_address(given.get("url") or given.get("path")),
         table=_table(given.get("table", DEFAULT_TABLE)),
         from_commit=_read(given, "from_commit", _commit),
         to_commit=_read(given, "to_commit", _commit),
@@ -96,7 +96,7 @@ def _require_sense(options: ReadOptions) -> None:
             raise InvalidOption(high, last, f"it is before {low}={first}")
 
 
-def _address(url: str | None) -> Address:
+def queue_address(url: str | None) -> Address:
     address = parse(url, {})
     if address.scheme == "memory":
         raise InvalidOption("url", address.url, "Spark's processes can't see another's memory")

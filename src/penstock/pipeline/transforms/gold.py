@@ -10,6 +10,7 @@ from pyspark.sql import functions as sf
 
 from penstock.pipeline.transforms.endings import ATTEMPT_ENDS, JOB_ENDS, ends_an_attempt
 from penstock.pipeline.transforms.fingerprints import fingerprint
+from penstock.pipeline.transforms.imports import bytes_written, imported, objects_written
 from penstock.pipeline.transforms.moments import (
     HOUR_SECONDS,
     MINUTE_SECONDS,
@@ -49,27 +50,36 @@ class Prices:
 
 
 def throughput(events: DataFrame) -> DataFrame:
-    """What happened in each minute. Waits count when they are over, runs when they end."""
+    """What happened in each minute. Waits count when they are over, runs when they end.
+
+    Imported jobs are enqueued when their run is published; that they are admitted later, when
+    a claim comes upon them, is not counted again.
+    """
     counted = events.where(sf.col("event").isin(*COUNTED_EVENTS.values()))
     wait = seconds_between(sf.col("run_at"), sf.col("at"))
     run = seconds_between(sf.col("started_at"), sf.col("at"))
-    rows = counted.select(
-        bucket(sf.col("at"), MINUTE_SECONDS).alias("minute"),
-        "tenant",
-        "queue",
-        "type",
-        "event",
+    minute = bucket(sf.col("at"), MINUTE_SECONDS).alias("minute")
+    one_each = counted.select(
+        *(minute, "tenant", "queue", "type", "event"),
         sf.when(sf.col("event") == "claimed", wait).alias("wait"),
         sf.when(ends_an_attempt(), run).alias("run"),
+        sf.lit(1).cast("long").alias("jobs"),
     )
+    many_at_once = imported(events).select(
+        *(minute, "tenant", "queue", "type", sf.lit("enqueued").alias("event")),
+        *(sf.lit(None).cast("double").alias(name) for name in ("wait", "run")),
+        "jobs",
+    )
+    rows = one_each.unionByName(many_at_once)
     return rows.groupBy("minute", "tenant", "queue", "type").agg(
-        *(
-            sf.count_if(sf.col("event") == event).alias(column)
-            for column, event in COUNTED_EVENTS.items()
-        ),
+        *(_jobs_with(event).alias(column) for column, event in COUNTED_EVENTS.items()),
         *_distribution("wait"),
         *_distribution("run"),
     )
+
+
+def _jobs_with(event: str) -> Column:
+    return sf.sum(sf.when(sf.col("event") == event, sf.col("jobs")).otherwise(sf.lit(0)))
 
 
 def _distribution(name: str) -> tuple[Column, ...]:
@@ -144,10 +154,12 @@ def cost(commits: DataFrame, events: DataFrame, prices: Prices) -> DataFrame:
     of_events = events.select(
         hour,
         none.alias("commits"),
-        (is_checkpoint + side_objects[0] + side_objects[1]).alias("put_requests"),
+        (is_checkpoint + side_objects[0] + side_objects[1] + objects_written("objects")).alias(
+            "put_requests"
+        ),
         none.alias("events"),
         sf.col("event").isin(*JOB_ENDS).cast("long").alias("jobs_ended"),
-        sf.coalesce("size_bytes", none).alias("bytes_written"),
+        (sf.coalesce("size_bytes", none) + bytes_written("objects")).alias("bytes_written"),
     )
     measures = ("commits", "put_requests", "events", "jobs_ended", "bytes_written")
     summed = (
