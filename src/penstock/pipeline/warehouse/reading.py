@@ -55,11 +55,11 @@ def _loaded(
 
 
 def _frame(spark: SparkSession, table: Table, files: list[DataFile], address: Address) -> DataFrame:
-    names = pa.table(
-        {"path": [file.path for file in files], "date": [file.date for file in files]},
-        schema=pa.schema([("path", pa.string()), ("date", pa.string())]),
+    # With a schema in words: Spark Connect can't tell one from no files, not even from Arrow.
+    names = [(file.path, file.date) for file in files]
+    listed = spark.createDataFrame(names, "path string, date string").repartition(
+        max(1, len(files))
     )
-    listed = spark.createDataFrame(names).repartition(max(1, len(files)))
     return listed.mapInArrow(_reader(table.name, arrow_schema(table), address), table.schema)
 
 
