@@ -185,9 +185,9 @@ def write_past(queue: Path, warehouse: Path, events: int) -> None:
         make_warehouse_marker(place, id, KIND, 1)
         kept = DeltaWarehouse(place, id)
         for table in tables():
+            snapshot = kept.snapshot(table)
             rows = _old_rows(table, events)
-            files = list(_old_files(table, rows, place))
-            kept.snapshot(table).commit(files, [], 0)
+            snapshot.commit(list(_old_files(table, rows, place)), [], 0)
 
 
 def _old_rows(table: Table, events: int) -> int:

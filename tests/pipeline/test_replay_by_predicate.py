@@ -11,6 +11,7 @@ import penstock
 from penstock.errors import InvalidInput
 from penstock.kernel.job import State
 from penstock.pipeline.operations.replaying import Replayed, chosen
+from penstock.pipeline.run import Plan, opened_pipeline
 
 
 @pytest.fixture
@@ -66,6 +67,16 @@ async def test_a_limit_a_tenant_and_the_state_narrow_it_down(spark: SparkSession
     with chosen(spark, url, "true", limit=2) as jobs:
         assert jobs.replay() == Replayed(replayed=2)
     assert (await states(url, "acme"))["resize timeout of 3 s"] == "pending"
+
+
+def test_a_warehouse_can_be_asked_in_place_of_the_queue(
+    spark: SparkSession, url: str, tmp_path: Path
+) -> None:
+    warehouse = str(tmp_path / "warehouse")
+    with opened_pipeline(spark, Plan(url, warehouse)) as pipeline:
+        pipeline.run_once()
+    with chosen(spark, url, "error = 'no space'", warehouse=warehouse, tenant="acme") as jobs:
+        assert jobs.replay() == Replayed(replayed=1)
 
 
 @pytest.mark.parametrize(

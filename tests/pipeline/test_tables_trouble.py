@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from penstock.errors import ForeignWarehouse, Gap, InvalidInput, NoQueue, Wareho
 from penstock.kernel.commands import DropConsumer
 from penstock.kernel.events import SYSTEM_TENANT
 from penstock.pipeline import schemas
+from penstock.pipeline import tables as pipeline_tables
 from penstock.pipeline.consumer import consumer_name
 from penstock.pipeline.run import Plan, Summary, opened_pipeline
 from penstock.pipeline.warehouse.delta import DeltaSnapshot
@@ -167,7 +169,8 @@ def test_a_table_gains_the_columns_that_events_gained(
 ) -> None:
     with monkeypatch.context() as earlier:
         fields = [field for field in schemas.EVENTS.fields if field.name != "meta"]
-        earlier.setattr(schemas, "EVENTS", StructType(fields))
+        columns = StructType(fields)
+        earlier.setattr(pipeline_tables, "EVENTS", replace(pipeline_tables.EVENTS, columns=columns))
         run(spark, history, warehouse, format=format)
     reached = cursor(warehouse)
     history.grow(300)

@@ -100,81 +100,15 @@ class Table:
 
 def tables(objectives: Objectives | None = None, prices: Prices | None = None) -> tuple[Table, ...]:
     """All of them, in the order in which they are written."""
-    held_to = objectives or Objectives()
-    charged = prices or Prices()
     return (
-        Table("events", schemas.EVENTS, "at", lambda new: new.events),
-        Table("attempts", schemas.ATTEMPTS, "ended_at", lambda new: new.attempts),
-        Table("jobs", schemas.JOBS, "ended_at", lambda new: endings.jobs(new.events)),
-        Table(
-            "throughput",
-            schemas.THROUGHPUT,
-            "minute",
-            lambda new: gold.throughput(new.events),
-            keys=("minute", "tenant", "queue", "type"),
-            merges={
-                **dict.fromkeys(gold.COUNTED_EVENTS, sf.sum),
-                **_merged_distribution("wait"),
-                **_merged_distribution("run"),
-            },
-            bucket_seconds=MINUTE_SECONDS,
-            file_seconds=HOUR_SECONDS,
-        ),
-        Table(
-            "errors",
-            schemas.ERRORS,
-            "date",
-            lambda new: gold.errors(new.attempts),
-            keys=("date", "tenant", "queue", "type", "kind", "fingerprint"),
-            merges={
-                "count": sf.sum,
-                "first_at": sf.min,
-                "last_at": sf.max,
-                "example": _of_the_first,
-                "example_id": _of_the_first,
-                "example_position": sf.min,
-            },
-        ),
-        Table(
-            "workers",
-            schemas.WORKERS,
-            "hour",
-            lambda new: gold.workers(new.attempts),
-            keys=("hour", "tenant", "worker"),
-            merges={
-                **dict.fromkeys(("attempts", "completed", "failed"), sf.sum),
-                "busy_seconds": _seconds_added,
-                "first_at": sf.min,
-                "last_at": sf.max,
-            },
-            bucket_seconds=HOUR_SECONDS,
-        ),
-        Table(
-            "cost",
-            schemas.COST,
-            "hour",
-            lambda new: gold.cost(new.commits, new.events, charged),
-            keys=("hour",),
-            merges=dict.fromkeys(
-                ("commits", "put_requests", "events", "jobs_ended", "bytes_written"), sf.sum
-            ),
-            derive=lambda rows: gold.priced(rows, charged),
-            bucket_seconds=HOUR_SECONDS,
-        ),
-        Table(
-            "slo",
-            schemas.SLO,
-            "date",
-            lambda new: gold.slo(new.attempts, held_to),
-            keys=(
-                *("date", "tenant", "queue", "type"),
-                *("wait_seconds_max", "run_seconds_max", "success_target"),
-            ),
-            merges=dict.fromkeys(
-                ("jobs", "succeeded", "within_wait", "within_run", "within_both"), sf.sum
-            ),
-            derive=gold.judged,
-        ),
+        EVENTS,
+        ATTEMPTS,
+        JOBS,
+        THROUGHPUT,
+        ERRORS,
+        WORKERS,
+        _cost(prices or Prices()),
+        _slo(objectives or Objectives()),
     )
 
 
@@ -193,3 +127,81 @@ def _seconds_added(name: str) -> Column:
 
 def _of_the_first(name: str) -> Column:
     return sf.min_by(name, "example_position")
+
+
+EVENTS: Final = Table("events", schemas.EVENTS, "at", lambda new: new.events)
+ATTEMPTS: Final = Table("attempts", schemas.ATTEMPTS, "ended_at", lambda new: new.attempts)
+JOBS: Final = Table("jobs", schemas.JOBS, "ended_at", lambda new: endings.jobs(new.events))
+THROUGHPUT: Final = Table(
+    "throughput",
+    schemas.THROUGHPUT,
+    "minute",
+    lambda new: gold.throughput(new.events),
+    keys=("minute", "tenant", "queue", "type"),
+    merges={
+        **dict.fromkeys(gold.COUNTED_EVENTS, sf.sum),
+        **_merged_distribution("wait"),
+        **_merged_distribution("run"),
+    },
+    bucket_seconds=MINUTE_SECONDS,
+    file_seconds=HOUR_SECONDS,
+)
+ERRORS: Final = Table(
+    "errors",
+    schemas.ERRORS,
+    "date",
+    lambda new: gold.errors(new.attempts),
+    keys=("date", "tenant", "queue", "type", "kind", "fingerprint"),
+    merges={
+        "count": sf.sum,
+        "first_at": sf.min,
+        "last_at": sf.max,
+        "example": _of_the_first,
+        "example_id": _of_the_first,
+        "example_position": sf.min,
+    },
+)
+WORKERS: Final = Table(
+    "workers",
+    schemas.WORKERS,
+    "hour",
+    lambda new: gold.workers(new.attempts),
+    keys=("hour", "tenant", "worker"),
+    merges={
+        **dict.fromkeys(("attempts", "completed", "failed"), sf.sum),
+        "busy_seconds": _seconds_added,
+        "first_at": sf.min,
+        "last_at": sf.max,
+    },
+    bucket_seconds=HOUR_SECONDS,
+)
+
+
+def _cost(prices: Prices) -> Table:
+    return Table(
+        "cost",
+        schemas.COST,
+        "hour",
+        lambda new: gold.cost(new.commits, new.events, prices),
+        keys=("hour",),
+        merges=dict.fromkeys(
+            ("commits", "put_requests", "events", "jobs_ended", "bytes_written"), sf.sum
+        ),
+        derive=lambda rows: gold.priced(rows, prices),
+        bucket_seconds=HOUR_SECONDS,
+    )
+
+
+def _slo(objectives: Objectives) -> Table:
+    held_to = ("wait_seconds_max", "run_seconds_max", "success_target")
+    return Table(
+        "slo",
+        schemas.SLO,
+        "date",
+        lambda new: gold.slo(new.attempts, objectives),
+        keys=("date", "tenant", "queue", "type", *held_to),
+        merges=dict.fromkeys(
+            ("jobs", "succeeded", "within_wait", "within_run", "within_both"), sf.sum
+        ),
+        derive=gold.judged,
+    )
