@@ -14,6 +14,7 @@ from tests.pipeline.queues import read
 
 JOBS = 2_500
 CLAIMED = 3
+IMPORT_COMMIT = 1
 
 
 @pytest.fixture(params=["log", "single"])
@@ -45,16 +46,18 @@ def test_all_jobs_of_a_run_are_there_admitted_or_not(spark: SparkSession, url: s
 
 
 def test_as_of_its_import_a_run_waits_as_a_whole(spark: SparkSession, url: str) -> None:
-    (imported,) = read(spark, url, "events").where("event = 'imported'").collect()
-    assert (imported["run"], imported["rows"]) == ("today", JOBS)
-    assert json.loads(imported["objects"])[0]["segments"][0]["queue"] == "bulk"
-    then = read(spark, url, "jobs", as_of=imported["commit"])
+    then = read(spark, url, "jobs", as_of=IMPORT_COMMIT)
     assert [tuple(row) for row in then.groupBy("state").count().collect()] == [("pending", JOBS)]
 
 
-def test_admitted_events_say_where_their_jobs_come_from(spark: SparkSession, url: str) -> None:
+@pytest.mark.parametrize("url", ["log"], indirect=True)
+def test_events_say_what_was_imported_and_where_jobs_come_from(
+    spark: SparkSession, url: str
+) -> None:
     events = read(spark, url, "events")
     (imported,) = events.where("event = 'imported'").collect()
+    assert (imported["commit"], imported["run"], imported["rows"]) == (IMPORT_COMMIT, "today", JOBS)
+    assert json.loads(imported["objects"])[0]["segments"][0]["queue"] == "bulk"
     admitted = events.where("event = 'admitted'").orderBy("position").collect()
     rows = [*range(1_000), JOBS - 1]
     assert [(row["row"], row["id"]) for row in admitted] == [(n, f"today.{n}") for n in rows]
