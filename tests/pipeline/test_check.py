@@ -12,8 +12,17 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.errors import NoQueue, Unsupported
-from penstock.kernel.events import Cancelled, Claimed, Completed, Enqueued, Retried
+from penstock.kernel.events import (
+    Admitted,
+    Cancelled,
+    Claimed,
+    Completed,
+    Enqueued,
+    Paused,
+    Retried,
+)
 from penstock.pipeline.checking.check import check
+from penstock.wire.commit import Commit
 from tests.pipeline.doctoring import Log
 from tests.pipeline.histories import History
 
@@ -28,7 +37,7 @@ def found(spark: SparkSession, queue: Path) -> Found:
 
 @pytest.fixture
 async def queue(tmp_path: Path) -> Path:
-    """A queue with a bit of everything: a failure tried again, a cancellation, a pause."""
+    """A bit of everything: a failure tried again, a cancellation, a pause, an import."""
     folder = tmp_path / "queue"
     no_wait = penstock.RetryPolicy(initial_seconds=0.0)
     async with penstock.open(f"{folder.as_uri()}?fsync=off") as queue:
@@ -46,6 +55,8 @@ async def queue(tmp_path: Path) -> Path:
         await queue.enqueue("send", id="mail", queue="mail")
         await queue.claim(1, queues=["mail"])
         await queue.pause("mail")
+        await queue.import_jobs("run", [penstock.NewJob("index", queue="bulk") for _ in range(3)])
+        await queue.claim(1, queues=["bulk"])
     return folder
 
 
@@ -91,9 +102,19 @@ def claim_what_is_not_its_turn_and_call_it_the_third_attempt(log: Log) -> None:
     log.append(index - 1, first, id="waiting", life=jumping.life, attempt=3, operation="jumps")
 
 
+def _pauses(commit: Commit) -> bool:
+    return any(isinstance(event, Paused) for event in commit.events)
+
+
 def claim_from_a_paused_queue(log: Log) -> None:
     _, claimed = log.find(event_of(Claimed, "mail"))
-    log.append(len(log.commits) - 1, claimed, id="paused", operation="late")
+    paused = next(index for index, commit in enumerate(log.commits) if _pauses(commit))
+    log.append(paused, claimed, id="paused", operation="late")
+
+
+def admit_a_row_again(log: Log) -> None:
+    index, admitted = log.find(event_of(Admitted, "run.1"))
+    log.append(index, admitted, id="again", life=log.next_position(index))
 
 
 LIES: dict[Callable[[Log], None], Found] = {
@@ -103,6 +124,7 @@ LIES: dict[Callable[[Log], None], Found] = {
     enqueue_a_key_that_is_held: {(10, "twin")},
     claim_what_is_not_its_turn_and_call_it_the_third_attempt: {(9, "waiting"), (11, "waiting")},
     claim_from_a_paused_queue: {(12, "paused")},
+    admit_a_row_again: {(3, "again")},
 }
 
 

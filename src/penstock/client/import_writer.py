@@ -17,13 +17,21 @@ from __future__ import annotations
 
 from asyncio import run_coroutine_threadsafe
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Final, Self
 
+from msgspec import Raw
+
 from penstock.client.handle import INLINE_BYTES_MAX
-from penstock.client.rows import RowBuffer, check_run, checked_row, inline_payload
+from penstock.client.rows import (
+    RowBuffer,
+    check_run,
+    checked_row,
+    inline_payload,
+    inline_payloads,
+)
 from penstock.errors import InvalidInput
 from penstock.kernel.job import (
     DEFAULT_ATTEMPTS,
@@ -106,10 +114,16 @@ class ImportWriter:
             raise InvalidInput("a manifest is there after the writer's block has ended well")
         return self._manifest
 
+    def inline(
+        self, payloads: Sequence[str | bytes | None], codec: str = DEFAULT_CODEC
+    ) -> list[Raw]:
+        """Checks many payloads at once, which is faster; give each to `add`."""
+        return inline_payloads(payloads, codec, self._inline_bytes_max)
+
     def add(
         self,
         type: str,
-        payload: str | bytes | None = None,
+        payload: str | bytes | Raw | None = None,
         queue: str = DEFAULT_QUEUE,
         priority: int = DEFAULT_PRIORITY,
         run_at: float | None = None,
@@ -124,12 +138,17 @@ class ImportWriter:
         key: str | None = None,
         unique_seconds: float = 0.0,
     ) -> None:
-        """Adds a job: `payload` is one JSON document, or the bytes of another codec."""
+        """Adds a job: `payload` is one JSON document, or the bytes of another codec.
+
+        A `Raw` is one that `inline` has checked.
+        """
         if self._thread is None:
             raise InvalidInput("add rows inside the writer's `with` block")
+        if payload.__class__ is not Raw:
+            payload = inline_payload(payload, codec, self._inline_bytes_max)
         row = checked_row(
-            inline_payload(payload, codec, self._inline_bytes_max), run_at, codec, max_attempts,
-            timeout_seconds, retry, meta, trace, id, key, unique_seconds,
+            payload, run_at, codec, max_attempts, timeout_seconds, retry, meta, trace, id, key,
+            unique_seconds,
         )  # fmt: skip
         if self._buffer.add((tenant or self._tenant, queue, type, priority), row):
             self._flush()

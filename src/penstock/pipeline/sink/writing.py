@@ -55,6 +55,8 @@ def _add_all(writer: ImportWriter, plan: Plan, batch: Array) -> None:
         for name in NEVER_NULL:
             if None in values.get(name, ()):
                 raise InvalidJob(name, None, "it must not be null")
+        if "payload" in values:
+            values["payload"] = writer.inline(values["payload"], plan.codec)
         add = writer.add
         for row in zip(*(_column(values, name, plan.codec) for name in _IN_ORDER), strict=False):
             add(*row)

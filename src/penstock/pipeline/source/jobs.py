@@ -10,15 +10,15 @@ the other: only the places of their rows are in the state.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 
+from msgspec import Struct
 from pyspark.sql.types import StructType
 
 from penstock.engines.ledger.imports.objects import ImportObjects
-from penstock.engines.ledger.views import Listing, UnadmittedChunk, unadmitted_chunks
-from penstock.kernel.events import Admitted, Enqueued, Imported, JobFact
-from penstock.kernel.imports import Imports
+from penstock.engines.ledger.views import Listing, unadmitted_chunks
+from penstock.kernel.events import Admitted, Enqueued, JobFact, commit_of
 from penstock.kernel.job import Job
 from penstock.kernel.transitions import apply, born
 from penstock.pipeline.source.chunks import Chunk, Span
@@ -38,14 +38,13 @@ from penstock.wire.snapshot import all_jobs, canonical
 
 def read_jobs(options: ReadOptions, schema: StructType, span: Span) -> Iterator[Array]:
     listing = asyncio.run(_listing(options, span))
-    jobs = listing.jobs
-    yield from batches(jobs_builder(schema), iter([_asked_for(options, jobs)]))
-    if listing.unadmitted:
-        waiting = drain(_unadmitted(options, listing.unadmitted))
-        yield from batches(jobs_builder(schema), (_asked_for(options, some) for some in waiting))
+    lives = {job.life for job in listing.jobs}
+    live = jobs_builder(schema)
+    yield from batches(live, iter([_asked_for(options, listing.jobs)]))
+    waiting = drain(_unadmitted(options, span, listing))
+    yield from batches(live, (_asked_for(options, jobs) for jobs in waiting))
+    del listing
     builder, endings = maker_of(options, schema)
-    lives = {job.life for job in jobs}
-    del jobs, listing
     chunks = drain(_backwards(options, span))
     yield from batches(builder, (_last_endings(endings(chunk), lives) for chunk in chunks))
 
@@ -56,40 +55,56 @@ async def _listing(options: ReadOptions, span: Span) -> Listing:
         if isinstance(source, LogSource):
             state = await source.state_as_of(span.last)
             return Listing(canonical(all_jobs(state)), unadmitted_chunks(state.imports.segments()))
-        return await _folded(source, span, until_of(options))
+        return Listing(await _folded(source, Moment(span.last, until_of(options))), [])
 
 
-async def _folded(source: BackendSource, span: Span, until: float | None) -> Listing:
+class Moment(Struct, frozen=True):
+    """What was there: everything up to a commit and, where a time is given, before that."""
+
+    commit: int
+    until: float | None
+
+    def has(self, position: int, at: float) -> bool:
+        return commit_of(position) <= self.commit and (self.until is None or at < self.until)
+
+
+async def _folded(source: BackendSource, moment: Moment) -> list[Job]:
+    """Jobs from their events. Those that an import had brought and that were admitted later have
+    waited then."""
     jobs: dict[int, Job] = {}
-    imports = Imports(_nothing, _nothing, _nothing)
-    async with aclosing(source.chunks(span)) as chunks:
+    bounds = await source.bounds()
+    async with aclosing(source.chunks(Span(bounds.floor, bounds.head))) as chunks:
         async for chunk in chunks:
             for event in map(decode_event, chunk.lines.splitlines()):
-                if until is not None and event.at >= until:
-                    continue
-                if isinstance(event, Imported):
-                    imports.publish(event)
-                elif isinstance(event, Enqueued):
+                if moment.has(event.position, event.at):
+                    if isinstance(event, Enqueued):
+                        jobs[event.life] = born(event)
+                    elif isinstance(event, JobFact):
+                        jobs[event.life] = apply(jobs[event.life], event)
+                elif isinstance(event, Admitted) and moment.has(event.source, event.enqueued_at):
                     jobs[event.life] = born(event)
-                    if isinstance(event, Admitted):
-                        imports.admit(event)
-                elif isinstance(event, JobFact):
-                    jobs[event.life] = apply(jobs[event.life], event)
-    return Listing([jobs[life] for life in sorted(jobs)], unadmitted_chunks(imports.segments()))
-
-
-def _nothing(*_: object) -> None:
-    """No lanes here, and nothing to release."""
+    return [jobs[life] for life in sorted(jobs)]
 
 
 async def _unadmitted(
-    options: ReadOptions, chunks: Iterable[UnadmittedChunk]
+    options: ReadOptions, span: Span, listing: Listing
 ) -> AsyncGenerator[list[Job]]:
+    """Jobs of imports that wait to be admitted, a part of them at a time."""
     services = Services()
-    async with opened_store(options.address, services) as store:
-        objects = ImportObjects(store, services)
-        for chunk in chunks:
-            yield list(chunk.jobs(await objects.rows(chunk.place)))
+    async with opened(options.address) as source:
+        if isinstance(source, BackendSource):
+            # It may not tell of the import any more, but has what of it waits still.
+            moment = Moment(span.last, until_of(options))
+            asked = options.tenant or options.address.options.tenant
+            tenants = {job.tenant for job in listing.jobs} | {asked}
+            async with aclosing(source.unadmitted(tenants)) as parts:
+                async for jobs in parts:
+                    yield [job for job in jobs if moment.has(job.source, job.enqueued_at)]
+            return
+        async with opened_store(options.address, services) as store:
+            objects = ImportObjects(store, services)
+            for chunk in listing.unadmitted:
+                yield list(chunk.jobs(await objects.rows(chunk.place)))
 
 
 async def _backwards(options: ReadOptions, span: Span) -> AsyncGenerator[Chunk]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from typing import Final
 
 import msgspec
 
 from penstock.kernel.events import Event, commit_of, position_of
+from penstock.kernel.job import Job, State
 from penstock.pipeline.source.chunks import Bounds, Chunk, Span
 from penstock.pipeline.source.packing import split
-from penstock.ports.backend import Backend
+from penstock.ports.backend import Backend, Filter
 from penstock.wire.commit import encode_event
 
 EVENTS_PER_CHUNK: Final = 10_000
+JOBS_PER_PART: Final = 1_000
 
 
 class BackendSource:
@@ -61,6 +63,18 @@ class BackendSource:
             if isinstance(events, AsyncGenerator):
                 # Now, and not when it is collected: the backend is stopped before that.
                 await events.aclose()
+
+    async def unadmitted(self, tenants: Iterable[str]) -> AsyncGenerator[list[Job]]:
+        """The jobs of imports that wait to be admitted as of now, a part of them at a time."""
+        part: list[Job] = []
+        for tenant in sorted(tenants):
+            async for job in self._backend.jobs(tenant, Filter(state=State.PENDING)):
+                if job.source == job.life:  # its life in the log has not begun
+                    part.append(job)
+                if len(part) == JOBS_PER_PART:
+                    yield part
+                    part = []
+        yield part
 
     async def chunks(self, span: Span) -> AsyncGenerator[Chunk]:
         lines: list[bytes] = []
