@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from penstock.address import parse
 from penstock.errors import InvalidInput, SparkFailed
 from penstock.pipeline.consumer import Consumer, opened_consumer
 from penstock.pipeline.failures import sentence
@@ -53,6 +54,11 @@ class Plan:
             raise InvalidInput(f"format={self.format}: known are {', '.join(FORMATS)}")
         if self.retain_days is not None and self.retain_days < 1:
             raise InvalidInput(f"retain_days={self.retain_days}: at least one day")
+
+    @property
+    def source(self) -> str:
+        """The queue as Spark's processes find it, whichever folder they run in."""
+        return parse(self.url, {}).absolute_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +141,7 @@ class Pipeline:
         self._consumer.require(cursor)
         place = nullcontext(checkpoint) if checkpoint else tempfile.TemporaryDirectory()
         with place as folder:
-            reader = self._spark.readStream.format("penstock").option("url", self._plan.url)
+            reader = self._spark.readStream.format("penstock").option("url", self._plan.source)
             reader = reader.option("table", "events").option("from_commit", str(cursor + 1))
             writer = reader.load().writeStream.foreachBatch(self._batch_taker(on_batch))
             writer = writer.option("checkpointLocation", folder)
@@ -185,7 +191,7 @@ class Pipeline:
         return read
 
     def _read(self, table: str, first: int, last: int) -> DataFrame:
-        reader = self._spark.read.format("penstock").option("url", self._plan.url)
+        reader = self._spark.read.format("penstock").option("url", self._plan.source)
         reader = reader.option("table", table)
         return reader.option("from_commit", first).option("to_commit", last).load()
 
