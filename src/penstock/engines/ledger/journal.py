@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from penstock.engines.ledger.presence import Presence
+from penstock.engines.presence import Presence
 from penstock.kernel.commands import AnyCommand
 from penstock.kernel.events import Event, JobEvent
 from penstock.kernel.job import Job

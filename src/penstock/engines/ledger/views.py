@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from copy import copy
+from collections.abc import Sequence
 from math import inf
 
-from penstock.errors import Gap
-from penstock.kernel.events import Completed, Enqueued, Event, commit_of
-from penstock.kernel.job import ABSENT, Job, State
+from penstock.kernel.job import Job, State
 from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import QueueCounts, Tenancy
 from penstock.ports.backend import Filter, QueueStats, Stats
@@ -63,32 +60,6 @@ def next_due_seconds(state: QueueState, at: float) -> float:
     if lease_until is not None:
         due_at = min(due_at, lease_until + state.settings.clock_skew_seconds)
     return due_at - at
-
-
-async def read_back(job: Job, read: Callable[[int], Awaitable[Sequence[Event]]]) -> Job:
-    """A completed job with what was let go to keep it slim, where the log still has it."""
-    whole = copy(job)
-    if job.payload is ABSENT and job.payload_key is None:
-        event = await _event_at(job.life, read)
-        if isinstance(event, Enqueued):
-            whole.payload = event.payload
-    if job.result is ABSENT and job.result_key is None:
-        for position in reversed(job.trail):
-            event = await _event_at(position, read)
-            if isinstance(event, Completed):
-                whole.result = event.result
-                break
-    return whole
-
-
-async def _event_at(
-    position: int, read: Callable[[int], Awaitable[Sequence[Event]]]
-) -> Event | None:
-    try:
-        events = await read(commit_of(position))
-    except Gap:
-        return None
-    return next((event for event in events if event.position == position), None)
 
 
 def _scheduled_by_queue(state: QueueState, tenancy: Tenancy) -> dict[str, int]:

@@ -34,8 +34,8 @@ from penstock.engines.ledger.log.startup import load
 from penstock.engines.ledger.log.tail import Tail
 from penstock.engines.ledger.log.vacuum import Vacuum
 from penstock.engines.ledger.names import LOG, log_key
-from penstock.engines.ledger.side import READS_OF_A_BAD_OBJECT
 from penstock.engines.ledger.stored import StoredJournal
+from penstock.engines.side import READS_OF_A_BAD_OBJECT
 from penstock.errors import (
     Corrupt,
     ObjectNotFound,

@@ -18,12 +18,13 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from penstock.engines.ledger.calibration import CommitClock
+from penstock.engines.calibration import CommitClock
 from penstock.engines.ledger.journal import Execute
 from penstock.engines.ledger.log.floor import raise_floor, read_floor
 from penstock.engines.ledger.log.reader import LogReader
 from penstock.engines.ledger.log.startup import checkpoints
-from penstock.engines.ledger.names import DATA, LOG, checkpoint_key, commit_in
+from penstock.engines.ledger.names import LOG, checkpoint_key, commit_in
+from penstock.engines.names import DATA
 from penstock.errors import Corrupt
 from penstock.kernel.commands import DropConsumer, Expire, Sweep
 from penstock.kernel.events import SYSTEM_TENANT, commit_of
