@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from penstock.address import Address, parse
+from penstock.address import RECORD_SCHEMES, Address, parse
 from penstock.client.blocking import BlockingQueue
 from penstock.client.queue import Queue
 from penstock.engines.ledger.engine import LedgerEngine
 from penstock.engines.ledger.journal import Journal, Listener
 from penstock.engines.ledger.layouts import open_journal
 from penstock.engines.ledger.memory import MemoryJournal, SharedMemory
+from penstock.engines.records.engine import RecordsEngine
 from penstock.errors import InvalidInput
 from penstock.ports.backend import Backend
+from penstock.ports.records import RecordStore
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
 from penstock.stores.layers.retrying import Retrying
@@ -75,8 +77,22 @@ def open_store(address: Address) -> ObjectStore:
     return cloud.azure_store(address.place, address.path, endpoint=endpoint)
 
 
+def open_records(address: Address, services: Services) -> RecordStore:
+    """The record store that an address with one names."""
+    from penstock.engines.records.sqlite.store import SqliteStore
+
+    return SqliteStore(address.path, services, fsync=address.options.fsync)
+
+
 def _backend(address: Address, store: ObjectStore | None, services: Services) -> Backend:
     options = address.options
+    if store is None and address.scheme in RECORD_SCHEMES:
+        return RecordsEngine(
+            open_records(address, services),
+            services,
+            group_commit=options.group_commit,
+            outcome_seconds_max=options.outcome_seconds_max,
+        )
 
     async def open_memory(listener: Listener) -> Journal:
         journal = MemoryJournal(shared, services, listener)

@@ -90,6 +90,19 @@ class TestFolderSingle(BackendConformance):
         return functools.partial(penstock.open, f"file://{tmp_path}/queue?layout=single&fsync=off")
 
 
+class TestSqlite(BackendConformance):
+    @pytest.fixture
+    def connect(self, tmp_path: Path) -> Connect:
+        return functools.partial(penstock.open, f"sqlite://{tmp_path}/queue.db?fsync=off")
+
+
+class TestSqliteWithoutGroupCommit(BackendConformance):
+    @pytest.fixture
+    def connect(self, tmp_path: Path) -> Connect:
+        url = f"sqlite://{tmp_path}/queue.db?fsync=off&group_commit=off"
+        return functools.partial(penstock.open, url)
+
+
 @pytest.mark.xdist_group("s3")
 @pytest.mark.usefixtures("stamped")
 class TestSeaweed(BackendConformance):

@@ -36,6 +36,11 @@ class Listeners:
         """Returns while somebody listens."""
         await self._present.wait()
 
+    @property
+    def await_ends(self) -> bool:
+        """Whether somebody wants to know the events, and not only that there were some."""
+        return bool(self._ends)
+
     @contextmanager
     def end_of(self, tenant: str, id: str) -> Iterator[asyncio.Future[EndEvent | None]]:
         future: asyncio.Future[EndEvent | None] = asyncio.get_running_loop().create_future()

@@ -14,6 +14,7 @@ from copy import copy
 from heapq import heappop, heappush
 from typing import Final, assert_never
 
+from penstock.kernel.changes import Changes, net
 from penstock.kernel.events import (
     Checkpointed,
     Configured,
@@ -59,6 +60,8 @@ class QueueState:
         self.leases = Leases()
         self.completed = Ranking(self.is_current)
         """Completed jobs: (ended_at, life)."""
+        self.completed_elsewhere = 0
+        """How many more there are, where this state is only the part that a batch touches."""
         self.dead_letters = Ranking(self.is_current)
         """Failed and cancelled jobs: (ended_at, life)."""
         self.archived = Ranking(self.is_current)
@@ -177,6 +180,12 @@ class QueueState:
         """What was applied since `begin` stands."""
         self._undo = None
 
+    def changed(self) -> Changes:
+        """What everything since `begin` amounts to."""
+        undo = self._undo
+        assert undo is not None, "nothing was begun"
+        return net(undo.jobs, undo.keys, undo.left)
+
     def rollback(self) -> None:
         """Takes back everything since `begin`."""
         undo = self._undo
@@ -212,7 +221,8 @@ class QueueState:
             while (entry := ranking.first()) is not None:
                 job: Job = entry[-1]
                 overflow = (
-                    ranking is self.completed and len(ranking) > self.settings.finished_jobs_max
+                    ranking is self.completed
+                    and len(ranking) + self.completed_elsewhere > self.settings.finished_jobs_max
                 )
                 if not (overflow or self._has_lapsed(job, at)):
                     break

@@ -20,10 +20,10 @@ from penstock.engines.group_commit import OUTCOME_SECONDS_MAX, GroupCommit
 from penstock.engines.histories import read_back
 from penstock.engines.ledger import views
 from penstock.engines.ledger.journal import Journal, Listener
-from penstock.engines.requests import Query, Request
+from penstock.engines.listing import listing
+from penstock.engines.requests import Query, Request, decided
 from penstock.errors import Gap, PenstockError, QueueClosed
 from penstock.kernel.batch import Batch
-from penstock.kernel.commands import AnyCommand
 from penstock.kernel.events import EVENTS_PER_COMMIT, Event, JobEvent, commit_of, position_of
 from penstock.kernel.job import Job, State
 from penstock.kernel.settings import Settings
@@ -86,7 +86,7 @@ class LedgerEngine(GroupCommit):
         return [job and await self._whole(job) for job in jobs]
 
     async def jobs(self, tenant: str, filter: Filter) -> AsyncIterator[Job]:
-        for job in await self._look(lambda state, at: views.listing(state, tenant, filter, at)):
+        for job in await self._look(lambda state, at: listing(state, tenant, filter, at)):
             yield job
 
     async def stats(self, tenant: str) -> Stats:
@@ -195,7 +195,7 @@ class LedgerEngine(GroupCommit):
         state.begin()
         try:
             batch = Batch(state, at, self._journal.head.commit + 1, self._services.luck)
-            answers = [_decide_one(batch, state, request.work, at) for request in requests]
+            answers = [decided(batch, state, request.work, at) for request in requests]
             if batch.events:
                 for command in self._journal.riders():
                     batch.run(command)
@@ -234,13 +234,6 @@ class LedgerEngine(GroupCommit):
         if job.state is not State.COMPLETED:
             return job
         return await read_back(job, self._journal.read)
-
-
-def _decide_one(batch: Batch, state: QueueState, work: AnyCommand | Query, at: float) -> Any:
-    try:
-        return work.look(state, at) if isinstance(work, Query) else batch.run(work)
-    except PenstockError as error:
-        return error
 
 
 def _nothing(state: QueueState, at: float) -> None:

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Final
 
+from penstock.engines.consumers import Execute
 from penstock.engines.histories import history_of
 from penstock.engines.ledger.journal import (
-    Execute,
     Head,
     Listener,
     ledger_capabilities,

@@ -1,23 +1,15 @@
-"""Looking at the state: lists, counts, and whether waiting is over. Nothing here changes it."""
+"""Looking at the state: counts, and whether waiting is over. Nothing here changes it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
 
+from penstock.engines.listing import named
 from penstock.kernel.job import Job, State
 from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import QueueCounts, Tenancy
-from penstock.ports.backend import Filter, QueueStats, Stats
-
-
-def listing(state: QueueState, tenant: str, filter: Filter, at: float) -> list[Job]:
-    tenancy = state.tenants.get(tenant)
-    if tenancy is None:
-        return []
-    jobs = [job for job in tenancy.jobs.values() if filter.matches(job)]
-    jobs = [job for job in jobs if state.find(tenant, job.id, at) is not None]
-    return sorted(jobs, key=lambda job: job.life)
+from penstock.ports.backend import QueueStats, Stats
 
 
 def stats(state: QueueState, tenant: str, commit: int, at: float) -> Stats:
@@ -32,7 +24,7 @@ def stats(state: QueueState, tenant: str, commit: int, at: float) -> Stats:
     totals = {
         state: sum(tenancy.counts[name].now[state] for name in tenancy.counts) for state in State
     }
-    return Stats(_named(totals), queues, len(tenancy.jobs), commit, at)
+    return Stats(named(totals), queues, len(tenancy.jobs), commit, at)
 
 
 def may_be_ready(
@@ -78,15 +70,10 @@ def _queue_stats(tenancy: Tenancy, queue: str, scheduled: int) -> QueueStats:
     )
     return QueueStats(
         queue=queue,
-        totals=_named(counts.now),
+        totals=named(counts.now),
         pending=counts.live(State.PENDING),
         scheduled=scheduled,
         running=counts.live(State.RUNNING),
         paused=queue in tenancy.paused,
         oldest_ready_at=min(waiting, default=None),
     )
-
-
-def _named(totals: dict[State, int]) -> dict[str, int]:
-    """By the plain names of the states, for people and JSON; those without jobs are left out."""
-    return {state.value: totals[state] for state in State if totals.get(state)}

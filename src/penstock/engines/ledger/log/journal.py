@@ -26,7 +26,8 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.engines.ledger.journal import Execute, Head, Listener
+from penstock.engines.consumers import Execute
+from penstock.engines.ledger.journal import Head, Listener
 from penstock.engines.ledger.log.checkpoints import Checkpointer
 from penstock.engines.ledger.log.floor import read_floor
 from penstock.engines.ledger.log.reader import LogReader

@@ -21,8 +21,9 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from penstock.engines.consumers import Execute
 from penstock.engines.histories import history_of
-from penstock.engines.ledger.journal import Execute, Head, Listener
+from penstock.engines.ledger.journal import Head, Listener
 from penstock.engines.ledger.names import QUEUE
 from penstock.engines.ledger.single.archive import Archive
 from penstock.engines.ledger.single.document import (
