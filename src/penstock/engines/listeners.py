@@ -16,9 +16,11 @@ class Listeners:
         self.commits = Signal()
         """Set at every commit that has become true."""
         self.is_closed = False
+        self.reached = -1
+        """The newest position that is certainly known; who begins to watch has seen up to here."""
         self._count = 0
         self._present = asyncio.Event()
-        self._ends: dict[tuple[str, str], dict[asyncio.Future[EndEvent | None], None]] = {}
+        self._ends: dict[tuple[str, str], dict[asyncio.Future[EndEvent | None], int]] = {}
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -45,7 +47,7 @@ class Listeners:
     def end_of(self, tenant: str, id: str) -> Iterator[asyncio.Future[EndEvent | None]]:
         future: asyncio.Future[EndEvent | None] = asyncio.get_running_loop().create_future()
         waiting = self._ends.setdefault((tenant, id), {})
-        waiting[future] = None
+        waiting[future] = self.reached
         try:
             yield future
         finally:
@@ -78,7 +80,7 @@ class Listeners:
                 _resolve(self._ends.get((event.tenant, event.id), {}), event)
 
 
-def _resolve(waiting: dict[asyncio.Future[EndEvent | None], None], event: EndEvent | None) -> None:
-    for future in waiting:
-        if not future.done():
+def _resolve(waiting: dict[asyncio.Future[EndEvent | None], int], event: EndEvent | None) -> None:
+    for future, since in waiting.items():
+        if not future.done() and (event is None or event.position > since):
             future.set_result(event)

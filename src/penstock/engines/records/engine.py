@@ -88,6 +88,7 @@ class RecordsEngine(GroupCommit):
             head = await self._store.head()
             self._charter = charter_in(head)
             self._seen = head.commit
+            self._know(head.commit)
             await self._require_time()
         except BaseException:
             await self._store.close()
@@ -242,6 +243,7 @@ class RecordsEngine(GroupCommit):
                 commits = [decode_commit(f"commit {number}", data) for number, data in page]
                 missed = [event for commit in commits for event in commit.events]
         self._seen = head.commit
+        self._know(head.commit)
         self._listeners.tell(missed)
 
     # Turns
@@ -256,21 +258,23 @@ class RecordsEngine(GroupCommit):
 
     async def _take_turn(self, requests: list[Request]) -> None:
         await self._require_time()
-        turn = Turn(
-            requests,
-            self._clock.commit_time,
-            self._services.luck,
-            self._writer,
-            self._services.new_secret(),
-        )
+        turn = Turn(requests, self._services.luck, self._writer, self._services.new_secret())
         backoff = self._services.backoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
-        while not await self._store.turn(turn.ask, turn.decide, is_read=turn.is_read):
+        while True:
+            turn.begin(self._clock.now())
+            if await self._store.turn(turn.ask, turn.decide, is_read=turn.is_read):
+                break
             await self._services.clock.sleep(backoff.next_seconds())
         self._charter = turn.charter
+        self._know(turn.commit)
         for request, answer in zip(requests, turn.answers, strict=True):
             self._answer(request, answer)
         if turn.events:
             self._listeners.tell(turn.events)
+
+    def _know(self, commit: int) -> None:
+        reached = position_of(commit, EVENTS_PER_COMMIT - 1)
+        self._listeners.reached = max(self._listeners.reached, reached)
 
     async def _require_time(self) -> None:
         """Refuses to write with a clock that is too far from the store's."""

@@ -14,7 +14,7 @@ from penstock.engines.records.shelves import job_in, record_of, shelf_of
 from penstock.engines.requests import Request, decided
 from penstock.kernel.batch import Batch
 from penstock.kernel.changes import Changes
-from penstock.kernel.events import Event
+from penstock.kernel.events import Event, commit_of
 from penstock.kernel.job import Job
 from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import Scope
@@ -41,7 +41,6 @@ class Turn:
     def __init__(
         self,
         requests: Sequence[Request],
-        commit_time: Callable[[float], float],
         luck: Callable[[], float],
         writer: str,
         commit_id: str,
@@ -51,16 +50,24 @@ class Turn:
         self.charter = Charter()
         self._works = [request.work for request in requests]
         self.is_read = is_read(self._works)
-        self._commit_time = commit_time
         self._luck = luck
         self._writer = writer
         self._commit_id = commit_id
         self._head = Head(0, 0.0, 0, b"", 0)
         self._at = 0.0
 
+    @property
+    def commit(self) -> int:
+        """The newest commit of which it has seen the outcome, its own if it made one."""
+        return commit_of(self.events[0].position) if self.events else self._head.commit
+
+    def begin(self, now: float) -> None:
+        """Another attempt; `now` is when the batch was formed, not when a lock was had."""
+        self._at = round(now, 6)
+
     def ask(self, head: Head) -> Need:
         self._head = head
-        self._at = self._commit_time(head.at)
+        self._at = max(self._at, head.at)
         self.charter = charter_in(head)
         return need_of(self._works, self.charter, head, self._at)
 
