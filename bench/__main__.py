@@ -12,7 +12,17 @@ from typing import Final
 
 from rich.status import Status
 
-from bench import depth, distant, idle, imports, latency, report, startup, throughput
+from bench import (
+    depth,
+    distant,
+    idle,
+    imports,
+    latency,
+    records,
+    report,
+    startup,
+    throughput,
+)
 from bench.conditions import conditions
 from bench.figures import Row
 from bench.plan import Plan
@@ -26,6 +36,7 @@ MEASURES: Final[dict[str, Callable[[Plan], list[Row]]]] = {
     "startup": startup.measure,
     "idle": idle.measure,
     "imports": imports.measure,
+    "records": records.measure,
 }
 ROUNDS: Final = 3
 PROTOTYPE: Final = ROOT.parent / "shared" / "prototype"
