@@ -63,6 +63,7 @@ def open_sync(url: str | None = None, **options: Any) -> BlockingQueue:
 def open_store(address: Address) -> ObjectStore:
     """The store that an address with one names."""
     options = address.options
+    assert address.scheme not in RECORD_SCHEMES, "it names no object store"
     if address.scheme == "file":
         from penstock.stores.local import local_store
 

@@ -55,12 +55,12 @@ class StoredState:
         try:
             marker = await read_marker(self._store)
         except FormatError as error:
-            yield _check("marker", "fail", str(error))
+            yield stored_check("marker", "fail", str(error))
             return
         if marker is None:
-            yield _check("marker", "warn", "there is no queue here yet")
+            yield stored_check("marker", "warn", "there is no queue here yet")
             return
-        yield _check("marker", "ok", f"layout {marker.layout}, format level {marker.format}")
+        yield stored_check("marker", "ok", f"layout {marker.layout}, format level {marker.format}")
         checks = self._check_single() if marker.layout == "single" else self._check_log()
         async for check in checks:
             yield check
@@ -72,30 +72,30 @@ class StoredState:
                 document.overview, [record.job for record in document.jobs], document.at
             )
         except PenstockError as error:
-            yield _check("queue.json", "fail", str(error))
+            yield stored_check("queue.json", "fail", str(error))
             return
-        yield _check(
+        yield stored_check(
             "queue.json", "ok", f"{len(document.jobs):,} jobs as of commit {document.commit:,}"
         )
-        yield _check("invariants", "skip", "layout single keeps no log to check them against")
+        yield stored_check("invariants", "skip", "layout single keeps no log to check them against")
 
     async def _check_log(self) -> AsyncIterator[Check]:
         try:
             first = await read_floor(self._store)
             self._log = await self._read_log(first)
         except PenstockError as error:
-            yield _check("log", "fail", str(error))
+            yield stored_check("log", "fail", str(error))
             return
         events = sum(len(commit.events) for commit in self._log)
         begins = "" if first == FIRST_SLOT else f", from commit {first:,} on"
-        yield _check("log", "ok", f"{len(self._log):,} commits, {events:,} events{begins}")
+        yield stored_check("log", "ok", f"{len(self._log):,} commits, {events:,} events{begins}")
         for name, law in FROM_ANYWHERE.items():
-            yield await _judged(name, law, self._log)
+            yield await judged(name, law, self._log)
         for name, law in FROM_THE_BEGINNING.items():
             if first == FIRST_SLOT:
-                yield await _judged(name, law, self._log)
+                yield await judged(name, law, self._log)
             else:
-                yield _check(name, "skip", "the log was vacuumed; it needs the beginning")
+                yield stored_check(name, "skip", "the log was vacuumed; it needs the beginning")
         async for check in self._check_states(first):
             yield check
 
@@ -105,18 +105,18 @@ class StoredState:
             stored = await self._checkpoints()
             state, folds = self._folded(first, stored)
         except (PenstockError, IllegalTransition, KeyError) as error:
-            yield _check("checkpoints are folds", "fail", f"the log can't be folded: {error}")
+            yield stored_check("checkpoints are folds", "fail", f"the log can't be folded: {error}")
             return
         later = [(commit, data) for commit, data in stored if commit in folds]
         found = invariants.checkpoints_are_folds(later, folds)
-        yield _verdict("checkpoints are folds", found, f"{len(later)} of {len(stored)} folded")
+        yield verdict_on("checkpoints are folds", found, f"{len(later)} of {len(stored)} folded")
         self.state = state
         if first == FIRST_SLOT:
             counted = invariants.counts_are_conserved(self._log, state)
-            yield _verdict("counts are conserved", counted, "the state counts what the log says")
+            yield verdict_on("counts are conserved", counted, "the state counts what the log says")
         allowed = state.settings.clock_skew_seconds + 1.0  # and the grain of the store's stamps
         late = invariants.times_are_the_stores(self._log, allowed)
-        yield _verdict("times are the store's", late, f"within {allowed:g} s")
+        yield verdict_on("times are the store's", late, f"within {allowed:g} s")
 
     async def _read_log(self, first: int) -> list[Committed]:
         """Every commit from the floor on, in parallel; a hole or a bad object is an error."""
@@ -191,16 +191,16 @@ def overdue_leases(state: QueueState, now: float) -> Check:
     return Check("now", "dead leases", "warn", words)
 
 
-async def _judged(name: str, law: Law, log: Sequence[Committed]) -> Check:
-    return _verdict(name, await asyncio.to_thread(law, log), f"over {len(log):,} commits")
+async def judged(name: str, law: Law, log: Sequence[Committed]) -> Check:
+    return verdict_on(name, await asyncio.to_thread(law, log), f"over {len(log):,} commits")
 
 
-def _verdict(name: str, found: list[Violation], fine: str) -> Check:
+def verdict_on(name: str, found: list[Violation], fine: str) -> Check:
     if not found:
-        return _check(name, "ok", fine)
+        return stored_check(name, "ok", fine)
     quoted = "; ".join(str(violation) for violation in found[:SHOWN_MAX])
-    return _check(name, "fail", f"{len(found):,} violations: {quoted}")
+    return stored_check(name, "fail", f"{len(found):,} violations: {quoted}")
 
 
-def _check(check: str, verdict: Verdict, detail: str) -> Check:
+def stored_check(check: str, verdict: Verdict, detail: str) -> Check:
     return Check("stored", check, verdict, detail)

@@ -273,6 +273,10 @@ class RecordStore(Protocol):
         """Whether `side` goes by another clock than this machine's, so that they may differ."""
         ...
 
+    async def exists(self) -> bool:
+        """Whether there is a queue; makes nothing, and may be asked before `open`."""
+        ...
+
     async def open(self) -> None:
         """Connects, and makes or upgrades the tables; `NewerFormat` if they are of a later one."""
         ...

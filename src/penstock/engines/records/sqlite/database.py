@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,6 +55,18 @@ class Database:
         if self._connection is None:
             raise StoreUnavailable(self.name, "", "it was closed")
         return self._connection
+
+    def has_tables(self) -> bool:
+        """Whether a queue is there, without making so much as a file."""
+        if not Path(self._path).exists():
+            return False
+        with self.translated():
+            uri = f"{Path(self._path).as_uri()}?mode=ro"
+            with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
+                named = connection.execute(
+                    "SELECT count(*) FROM sqlite_master WHERE name = 'penstock_schema'"
+                )
+                return bool(named.fetchone()[0])
 
     def open(self, *, make: bool) -> None:
         """Connects; `make` also makes or upgrades the tables."""

@@ -78,6 +78,9 @@ class SqliteStore:
     def has_own_clock(self) -> bool:
         return False
 
+    async def exists(self) -> bool:
+        return await self._read_thread.submit(self._writing.has_tables)
+
     async def open(self) -> None:
         await self._write_thread.submit(lambda: self._writing.open(make=True))
         await self._read_thread.submit(lambda: self._reading.open(make=False))
