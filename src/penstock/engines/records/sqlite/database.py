@@ -25,6 +25,7 @@ from penstock.errors import (
     StoreError,
     StoreFull,
     StoreUnavailable,
+    Unsupported,
 )
 from penstock.runtime.clock import SystemClock, block
 
@@ -33,6 +34,7 @@ BUSY_SECONDS_MAX: Final = 30.0
 _BUSY_SECONDS: Final = 0.0005
 _BUSY_STEP_MAX: Final = 8
 _CACHED_STATEMENTS: Final = 256
+_OLDEST: Final = (3, 38, 0)
 
 _BUSY: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _DENIED: Final = {sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_AUTH}
@@ -70,6 +72,8 @@ class Database:
 
     def open(self, *, make: bool) -> None:
         """Connects; `make` also makes or upgrades the tables."""
+        if sqlite3.sqlite_version_info < _OLDEST:
+            raise Unsupported("strict tables and JSON", f"SQLite {sqlite3.sqlite_version}")
         with self.translated():
             if make:
                 Path(self._path).parent.mkdir(parents=True, exist_ok=True)
@@ -149,7 +153,7 @@ class Database:
             if version > len(scripts):
                 raise NewerFormat(self.name, version, len(scripts))
             if version == 0:
-                self.execute("CREATE TABLE penstock_schema (version INTEGER NOT NULL)")
+                self.execute("CREATE TABLE penstock_schema (version INTEGER NOT NULL) STRICT")
                 self.execute("INSERT INTO penstock_schema VALUES (0)")
             for script in scripts[version:]:
                 for statement in _split(script):

@@ -1,4 +1,5 @@
--- The tables of a queue. All times are seconds since the epoch.
+-- The tables of a queue. All times are seconds since the epoch. Strict, so that a slip of somebody
+-- who edits them by hand is refused and does not turn bytes into text.
 
 -- Where the queue is: one row.
 CREATE TABLE penstock_head (
@@ -9,7 +10,7 @@ CREATE TABLE penstock_head (
     first_commit INTEGER NOT NULL,
     charter BLOB NOT NULL,
     charter_version INTEGER NOT NULL
-);
+) STRICT;
 INSERT INTO penstock_head VALUES (1, 0, 0.0, 0, 1, X'', 0);
 
 -- One record per job. `due_at` is set while it is pending, `kept_at` otherwise: each has an index
@@ -29,7 +30,7 @@ CREATE TABLE penstock_jobs (
     claim TEXT,
     body BLOB NOT NULL,
     UNIQUE (tenant, id)
-);
+) STRICT;
 CREATE INDEX penstock_pending ON penstock_jobs (tenant, queue, type, priority, due_at)
     WHERE due_at IS NOT NULL;
 CREATE INDEX penstock_kept ON penstock_jobs (shelf, kept_at) WHERE kept_at IS NOT NULL;
@@ -46,7 +47,7 @@ CREATE TABLE penstock_holds (
     until REAL,
     lapses_at REAL,
     PRIMARY KEY (tenant, queue, type, key)
-) WITHOUT ROWID;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX penstock_lapsing ON penstock_holds (lapses_at) WHERE lapses_at IS NOT NULL;
 
 -- Jobs ever, by state; and those of them that left.
@@ -57,14 +58,14 @@ CREATE TABLE penstock_counts (
     now INTEGER NOT NULL,
     gone INTEGER NOT NULL,
     PRIMARY KEY (tenant, queue, state)
-) WITHOUT ROWID;
+) STRICT, WITHOUT ROWID;
 
 -- What happened: the events of each commit, as lines of JSON below a header.
 CREATE TABLE penstock_commits (
     number INTEGER PRIMARY KEY,
     at REAL NOT NULL,
     events BLOB NOT NULL
-);
+) STRICT;
 
 -- Where the histories of jobs that left are.
 CREATE TABLE penstock_departures (
@@ -74,14 +75,14 @@ CREATE TABLE penstock_departures (
     last_commit INTEGER NOT NULL,
     trail TEXT NOT NULL,
     PRIMARY KEY (tenant, id)
-) WITHOUT ROWID;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX penstock_departed ON penstock_departures (last_commit);
 
 -- Side objects that a job names, or once did.
 CREATE TABLE penstock_sides (
     key TEXT PRIMARY KEY,
     released_at REAL
-) WITHOUT ROWID;
+) STRICT, WITHOUT ROWID;
 
 -- What is kept beside the records: large values, registrations, leaderships.
 CREATE TABLE penstock_objects (
@@ -89,4 +90,4 @@ CREATE TABLE penstock_objects (
     version TEXT NOT NULL,
     modified_at REAL NOT NULL,
     data BLOB NOT NULL
-);
+) STRICT;
