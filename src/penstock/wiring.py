@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from penstock.address import RECORD_SCHEMES, Address, parse
 from penstock.client.blocking import BlockingQueue
@@ -29,15 +29,15 @@ _shared_memories: Final[dict[str, SharedMemory]] = {}
 def open(
     url: str | None = None,
     *,
-    store: ObjectStore | None = None,
+    store: ObjectStore | RecordStore | None = None,
     codecs: Iterable[Codec] = (),
     services: Services | None = None,
     **options: Any,
 ) -> Queue:
     """A queue, to be used with `async with`. See the guide for the URLs and options.
 
-    Without a URL, `PENSTOCK_URL` is used. `store` takes any object store of your own instead,
-    or a ready-made obstore client.
+    Without a URL, `PENSTOCK_URL` is used. `store` takes any store of your own instead, of objects
+    or of records, or a ready-made obstore client.
     """
     services = services or Services()
     if store is not None and url is not None:
@@ -85,11 +85,14 @@ def open_records(address: Address, services: Services) -> RecordStore:
     return SqliteStore(address.path, services, fsync=address.options.fsync)
 
 
-def _backend(address: Address, store: ObjectStore | None, services: Services) -> Backend:
+def _backend(
+    address: Address, store: ObjectStore | RecordStore | None, services: Services
+) -> Backend:
     options = address.options
-    if store is None and address.scheme in RECORD_SCHEMES:
+    records = _records(address, store, services)
+    if records is not None:
         return RecordsEngine(
-            open_records(address, services),
+            records,
             services,
             group_commit=options.group_commit,
             outcome_seconds_max=options.outcome_seconds_max,
@@ -124,6 +127,16 @@ def _backend(address: Address, store: ObjectStore | None, services: Services) ->
         group_commit=options.group_commit,
         outcome_seconds_max=options.outcome_seconds_max,
     )
+
+
+def _records(
+    address: Address, store: ObjectStore | RecordStore | None, services: Services
+) -> RecordStore | None:
+    """The store of records, where it is one that was given or named."""
+    if store is None:
+        named = address.scheme in RECORD_SCHEMES
+        return open_records(address, services) if named else None
+    return cast("RecordStore", store) if hasattr(store, "turn") else None
 
 
 def _memory(name: str) -> SharedMemory:

@@ -12,12 +12,20 @@ from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
 from penstock.testing.conformance.records import Connect, RecordStoreConformance
 from penstock.testing.conformance.store import StoreConformance
+from penstock.testing.optimistic_records import OptimisticRecords, SharedRecords
 
 
 class TestSqlite(RecordStoreConformance):
     @pytest.fixture
     def connect(self, tmp_path: Path) -> Connect:
         return lambda: SqliteStore(f"{tmp_path}/queue.db", Services(), fsync=False)
+
+
+class TestOptimistic(RecordStoreConformance):
+    @pytest.fixture
+    def connect(self) -> Connect:
+        shared = SharedRecords()
+        return lambda: OptimisticRecords(shared)
 
 
 class TestSqliteObjects(StoreConformance):

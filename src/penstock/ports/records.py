@@ -88,6 +88,9 @@ class Head(Struct, frozen=True):
     """What holds for the whole queue, encoded; empty in a new one."""
     charter_version: int
     """The commit that wrote it."""
+    readable: int
+    """Every commit up to here has been written or never will be, so that `commits` gives it. It
+    gets to `commit`, and lags only while turns with lower numbers are under way."""
 
 
 class Front(Struct, frozen=True):
@@ -242,9 +245,10 @@ class RecordStore(Protocol):
 
     Guarantees that the engine relies on:
 
-    - `turn` is one step. Between what it found and what it writes, no record, key or charter that
-      the change replaces was changed by anybody; if one was, nothing is written and it answers
-      False. Whether it locks, or compares versions when it writes, is the store's own business.
+    - `turn` is one step. Between what it found and what it writes, no record or key that the change
+      replaces was changed by anybody, nor the charter that it was decided under; if one was,
+      nothing is written and it answers False. Whether it locks, or compares versions when it
+      writes, is the store's own business.
     - A turn whose change is written is durable when it answers True, as far as `capabilities` say,
       and every turn and read that begins afterwards sees all of it.
     - A turn ends in one of three ways: True (written, or nothing to write), False (certainly not
@@ -255,8 +259,8 @@ class RecordStore(Protocol):
     - What a turn found as candidates (`Wanted`, `Front`) may be hidden from other turns while it
       lasts, and for no longer than `RESERVATION_SECONDS_MAX` by the store's clock if its process
       dies. A store that hides none, or locks, has strict order.
-    - Commits are read in the order of their numbers, and a reader that has seen one is never given
-      a lower one later.
+    - `commits` gives them in the order of their numbers and none above `Head.readable`, so that
+      a reader who has seen one is never given a lower one later. `commit` gives any at once.
     - `ask` and `decide` are quick, do not wait and may be called in another thread, in that order,
       perhaps again with fresh values; the last call of each is the one that counts.
     """

@@ -71,6 +71,7 @@ class RecordsEngine(GroupCommit):
         self._side = SideObjects(store.side, services, self._clock)
         self._writer = services.new_secret()
         self._charter = Charter()
+        self._charter_version = 0
         self._seen = 0
         """The newest commit that the listeners were told of."""
 
@@ -86,9 +87,9 @@ class RecordsEngine(GroupCommit):
         await self._store.open()
         try:
             head = await self._store.head()
-            self._charter = charter_in(head)
-            self._seen = head.commit
-            self._know(head.commit)
+            self._note_charter(charter_in(head), head.charter_version)
+            self._note_readable(head.readable)
+            self._seen = head.readable
             await self._require_time()
         except BaseException:
             await self._store.close()
@@ -133,7 +134,7 @@ class RecordsEngine(GroupCommit):
             if 0 < since < position_of(first, 0) - 1:
                 raise Gap(since, first)
             reached = max(commit_of(since), first) - 1
-            last = inf if follow else (await self._store.head()).commit
+            last = inf if follow else await self._settled()
             while reached < last:
                 news = self._listeners.commits.next()
                 page = await self._store.commits(reached, COMMITS_PER_READ)
@@ -155,8 +156,7 @@ class RecordsEngine(GroupCommit):
 
     async def last_position(self) -> int:
         await self._now()
-        head = await self._store.head()
-        return position_of(head.commit, EVENTS_PER_COMMIT - 1)
+        return position_of(await self._settled(), EVENTS_PER_COMMIT - 1)
 
     async def vacuum(self) -> VacuumReport:
         await self._now()
@@ -232,19 +232,39 @@ class RecordsEngine(GroupCommit):
 
     async def _catch_up(self) -> None:
         head = await self._store.head()
-        if head.commit <= self._seen:
+        self._note_charter(charter_in(head), head.charter_version)
+        if head.readable <= self._seen:
             return
-        self._charter = charter_in(head)
         missed: list[Event] | None = []
         if self._listeners.await_ends:
             page = await self._store.commits(self._seen, COMMITS_TOLD_MAX)
             missed = None
             if len(page) < COMMITS_TOLD_MAX:
                 commits = [decode_commit(f"commit {number}", data) for number, data in page]
-                missed = [event for commit in commits for event in commit.events]
-        self._seen = head.commit
-        self._know(head.commit)
+                others = [commit for commit in commits if commit.header.writer != self._writer]
+                # Of its own it has told when they were made; by now they may be history.
+                missed = [event for commit in others for event in commit.events]
+        self._seen = head.readable
+        self._note_readable(head.readable)
         self._listeners.tell(missed)
+
+    async def _settled(self) -> int:
+        """The newest commit as of the call, once it and all before it can be read."""
+        newest = (await self._store.head()).commit
+        backoff = self._services.backoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
+        while (await self._store.head()).readable < newest:
+            await self._services.clock.sleep(backoff.next_seconds())
+        return newest
+
+    def _note_charter(self, charter: Charter, version: int) -> None:
+        # What was read in another thread may be older than what a turn has just written.
+        if version >= self._charter_version:
+            self._charter, self._charter_version = charter, version
+
+    def _note_readable(self, commit: int) -> None:
+        """Who begins to watch for an end now does not mean one that could be read before."""
+        reached = position_of(commit, EVENTS_PER_COMMIT - 1)
+        self._listeners.reached = max(self._listeners.reached, reached)
 
     # Turns
 
@@ -265,16 +285,12 @@ class RecordsEngine(GroupCommit):
             if await self._store.turn(turn.ask, turn.decide, is_read=turn.is_read):
                 break
             await self._services.clock.sleep(backoff.next_seconds())
-        self._charter = turn.charter
-        self._know(turn.commit)
+        self._note_charter(turn.charter, turn.charter_version)
+        self._note_readable(turn.head.readable)
         for request, answer in zip(requests, turn.answers, strict=True):
             self._answer(request, answer)
         if turn.events:
             self._listeners.tell(turn.events)
-
-    def _know(self, commit: int) -> None:
-        reached = position_of(commit, EVENTS_PER_COMMIT - 1)
-        self._listeners.reached = max(self._listeners.reached, reached)
 
     async def _require_time(self) -> None:
         """Refuses to write with a clock that is too far from the store's."""

@@ -14,7 +14,7 @@ from penstock.engines.records.shelves import job_in, record_of, shelf_of
 from penstock.engines.requests import Request, decided
 from penstock.kernel.batch import Batch
 from penstock.kernel.changes import Changes
-from penstock.kernel.events import Event, commit_of
+from penstock.kernel.events import Event
 from penstock.kernel.job import Job
 from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import Scope
@@ -48,25 +48,22 @@ class Turn:
         self.answers: list[Any] = []
         self.events: list[Event] = []
         self.charter = Charter()
+        """As it is after the turn, with its version."""
+        self.charter_version = 0
         self._works = [request.work for request in requests]
         self.is_read = is_read(self._works)
         self._luck = luck
         self._writer = writer
         self._commit_id = commit_id
-        self._head = Head(0, 0.0, 0, b"", 0)
+        self.head = Head(0, 0.0, 0, b"", 0, 0)
         self._at = 0.0
-
-    @property
-    def commit(self) -> int:
-        """The newest commit of which it has seen the outcome, its own if it made one."""
-        return commit_of(self.events[0].position) if self.events else self._head.commit
 
     def begin(self, now: float) -> None:
         """Another attempt; `now` is when the batch was formed, not when a lock was had."""
         self._at = round(now, 6)
 
     def ask(self, head: Head) -> Need:
-        self._head = head
+        self.head, self.charter_version = head, head.charter_version
         self._at = max(self._at, head.at)
         self.charter = charter_in(head)
         return need_of(self._works, self.charter, head, self._at)
@@ -89,7 +86,7 @@ class Turn:
         state.settings = charter.settings
         state.consumers = charter.consumers
         state.swept_before = charter.swept_before
-        state.at = self._head.at
+        state.at = self.head.at
         for tenant, queues in charter.paused.items():
             state.tenancy(tenant).paused.update(queues)
         completed = 0
@@ -99,7 +96,7 @@ class Turn:
             state.adopt(job_in(stored))
         for held in found.holds:
             state.adopt_hold(held.tenant, held.scope, held.hold)
-        state.completed_elsewhere = self._head.completed - completed
+        state.completed_elsewhere = self.head.completed - completed
         return versions
 
     def _change(self, commit: int, state: QueueState, versions: dict[int, int]) -> Change:
@@ -116,8 +113,8 @@ class Turn:
             commit=commit,
             at=self._at,
             events=body,
-            charter_found=self._head.charter_version,
-            charter=self._new_charter(state),
+            charter_found=self.head.charter_version,
+            charter=self._new_charter(state, commit),
             removals=list(_removals(changes, versions)),
             puts=list(_puts(changes, versions)),
             holds=list(_hold_changes(changes, state)),
@@ -128,7 +125,7 @@ class Turn:
             lapsed_at=self._at,
         )
 
-    def _new_charter(self, state: QueueState) -> bytes | None:
+    def _new_charter(self, state: QueueState, commit: int) -> bytes | None:
         paused = {
             name: sorted(tenancy.paused)
             for name, tenancy in sorted(state.tenants.items())
@@ -137,7 +134,7 @@ class Turn:
         charter = Charter(state.settings, paused, state.consumers, state.swept_before)
         if charter == self.charter:
             return None
-        self.charter = charter
+        self.charter, self.charter_version = charter, commit
         return encode_charter(charter)
 
 

@@ -44,7 +44,9 @@ class Finder:
         self._database = database
 
     def head(self) -> Head:
-        return Head(*self._rows("head")[0])
+        commit, at, completed, charter, charter_version = self._rows("head")[0]
+        # Numbers are given under the write lock, so none that is lower can still come.
+        return Head(commit, at, completed, charter, charter_version, readable=commit)
 
     def find(self, need: Need, commit: int) -> Found:
         rows: dict[int, Row] = {}

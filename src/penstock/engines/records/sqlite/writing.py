@@ -41,10 +41,10 @@ class Writer:
         self._each("name_side", list(change.sides.items()))
         self._run("free_lapsed_keys", change.lapsed_at)
         self._run("add_commit", commit, change.at, change.events)
-        self._run("move_head", commit, change.at, change.completed)
+        head = (commit, change.at, change.completed, change.charter_found)
+        self._each("move_head", [head], exact=True)
         if change.charter is not None:
-            charter = (change.charter, commit, change.charter_found)
-            self._each("set_charter", [charter], exact=True)
+            self._run("set_charter", change.charter, commit)
 
     def vacuum(self, written_before: float, below: int, released_before: float) -> int:
         young = self._run("first_young", written_before).fetchone()

@@ -47,12 +47,13 @@ INSERT INTO penstock_sides (key, released_at) VALUES (?, ?)
 ON CONFLICT DO UPDATE SET released_at = excluded.released_at;
 
 -- name: move_head
--- Parameters: commit_number, at, completed (a difference).
-UPDATE penstock_head SET commit_number = ?, at = ?, completed = completed + ?;
+-- Parameters: commit_number, at, completed (a difference), and the charter that it goes by.
+UPDATE penstock_head SET commit_number = ?, at = ?, completed = completed + ?
+WHERE charter_version = ?;
 
 -- name: set_charter
--- Parameters: charter, charter_version, and the version that is replaced.
-UPDATE penstock_head SET charter = ?, charter_version = ? WHERE charter_version = ?;
+-- Parameters: charter, charter_version.
+UPDATE penstock_head SET charter = ?, charter_version = ?;
 
 -- name: first_young
 -- The first commit that is not older than a time; times grow with the numbers. Parameters:
