@@ -20,6 +20,10 @@ from penstock.kernel.job import State
 from penstock.testing.conformance.backend.steps import claim_one, completed, found, ids
 
 BACKLOG = 2_000
+CLAIM = {
+    "tenant": "default", "queue": "q1", "type": "work", "priority": 0, "due_by": 9e9,
+    "shelf": "running", "until": 9e9,
+}  # fmt: skip
 WHOLE_TABLES = {
     *("head", "first_commit", "move_head", "set_charter", "raise_first_commit"),  # one row
     *("sides", "forget_sides"),  # by vacuum, as many as there are large values
@@ -213,6 +217,27 @@ async def test_every_lookup_goes_by_an_index(queue: Queue, path: Path) -> None:
                 given = named or [0] * statement.count("?")
                 plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", given).fetchall()
                 assert not [step for *_, step in plan if step.startswith("SCAN penstock_")], name
+
+
+async def test_a_claim_costs_the_same_whatever_the_depth(queue: Queue, path: Path) -> None:
+    """In steps of SQLite's machine, since a plan may name an index and walk all of it."""
+    steps: list[int] = []
+    for depth in (50, BACKLOG):
+        await queue.enqueue_many([NewJob("work", queue=f"q{n % 3}") for n in range(depth)])
+        with connected(path) as connection:
+            taken = 0
+
+            def step() -> None:
+                nonlocal taken
+                taken += 1
+
+            connection.set_progress_handler(step, 1)
+            for name in ("lanes", "candidates", "front", "lease_end"):
+                statement = statements("finding.sql")[name]
+                given = {**dict.fromkeys(re.findall(r":([a-z_]+)", statement), 5), **CLAIM}
+                connection.execute(statement, given).fetchall()
+            steps.append(taken)
+    assert steps[1] <= steps[0] + 20, steps
 
 
 async def test_a_claim_finds_what_is_due_behind_more_urgent_jobs_that_are_not(

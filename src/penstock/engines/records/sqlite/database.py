@@ -35,6 +35,10 @@ _BUSY_SECONDS: Final = 0.0005
 _BUSY_STEP_MAX: Final = 8
 _CACHED_STATEMENTS: Final = 256
 _OLDEST: Final = (3, 38, 0)
+_CACHE_KIBIBYTES: Final = 32 * 1024
+"""Enough that the indexes of a deep queue are not read again for every turn."""
+_CHECKPOINT_PAGES: Final = 4_000
+"""A checkpoint syncs the file twice; after 16 MiB of changes it is worth it."""
 
 _BUSY: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _DENIED: Final = {sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_AUTH}
@@ -86,6 +90,8 @@ class Database:
             )
             self._patiently(lambda: self.connection.execute("PRAGMA journal_mode = WAL"))
             self.connection.execute(f"PRAGMA synchronous = {'FULL' if self._fsync else 'NORMAL'}")
+            self.connection.execute(f"PRAGMA cache_size = -{_CACHE_KIBIBYTES}")
+            self.connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
             if make:
                 self._migrate()
 

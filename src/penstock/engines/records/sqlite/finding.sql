@@ -29,8 +29,8 @@ WHERE shelf = :shelf AND kept_at <= :until
 ORDER BY kept_at, life LIMIT :most;
 
 -- name: lanes
--- Each (queue, type, priority) that has pending records, and when its first is due: one step in
--- the index per lane, whatever is in it. Parameters: tenant.
+-- Each (queue, type, priority) that has pending records, and when its first is due: a step or three
+-- in the index per lane, whatever is in it. Parameters: tenant.
 WITH RECURSIVE lane (life, queue, type, priority, due_at) AS (
     SELECT * FROM (
         SELECT life, queue, type, priority, due_at
@@ -40,11 +40,23 @@ WITH RECURSIVE lane (life, queue, type, priority, due_at) AS (
     )
     UNION ALL
     SELECT next.life, next.queue, next.type, next.priority, next.due_at
-    FROM lane JOIN penstock_jobs AS next ON next.life = (
-        SELECT life FROM penstock_jobs INDEXED BY penstock_pending
-        WHERE tenant = :tenant AND due_at IS NOT NULL
-            AND (queue, type, priority) > (lane.queue, lane.type, lane.priority)
-        ORDER BY queue, type, priority, due_at LIMIT 1
+    FROM lane JOIN penstock_jobs AS next ON next.life = coalesce(
+        -- SQLite seeks by the first column of a compared row only, so each has its own seek.
+        (
+            SELECT life FROM penstock_jobs INDEXED BY penstock_pending
+            WHERE tenant = :tenant AND due_at IS NOT NULL
+                AND queue = lane.queue AND type = lane.type AND priority > lane.priority
+            ORDER BY priority, due_at LIMIT 1
+        ), (
+            SELECT life FROM penstock_jobs INDEXED BY penstock_pending
+            WHERE tenant = :tenant AND due_at IS NOT NULL
+                AND queue = lane.queue AND type > lane.type
+            ORDER BY type, priority, due_at LIMIT 1
+        ), (
+            SELECT life FROM penstock_jobs INDEXED BY penstock_pending
+            WHERE tenant = :tenant AND due_at IS NOT NULL AND queue > lane.queue
+            ORDER BY queue, type, priority, due_at LIMIT 1
+        )
     )
 )
 SELECT queue, type, priority, due_at FROM lane;
