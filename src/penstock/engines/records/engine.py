@@ -26,7 +26,7 @@ from penstock.engines.records.turns import Turn, charter_in
 from penstock.engines.records.vacuum import Vacuum
 from penstock.engines.requests import Request
 from penstock.engines.side import SideObjects
-from penstock.errors import Gap, PenstockError, QueueClosed
+from penstock.errors import Gap, PenstockError, QueueClosed, StoreUnavailable
 from penstock.kernel.events import EVENTS_PER_COMMIT, Event, JobEvent, commit_of, position_of
 from penstock.kernel.job import Job, State
 from penstock.kernel.settings import Settings
@@ -45,6 +45,8 @@ Answer = TypeVar("Answer")
 RETRY_SECONDS: Final = 0.002
 RETRY_SECONDS_MAX: Final = 0.25
 """How long a turn that lost against another waits before it is taken again."""
+TURNS_LOST_MAX: Final = 200
+"""Nobody is that unlucky in half a minute: something is not what it should be."""
 LOOK_SECONDS_MAX: Final = 5.0
 """Others' commits are looked for this often, whatever the store says."""
 COMMITS_PER_READ: Final = 16
@@ -280,11 +282,15 @@ class RecordsEngine(GroupCommit):
         await self._require_time()
         turn = Turn(requests, self._services.luck, self._writer, self._services.new_secret())
         backoff = self._services.backoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
-        while True:
+        for _ in range(TURNS_LOST_MAX):
             turn.begin(self._clock.now())
             if await self._store.turn(turn.ask, turn.decide, is_read=turn.is_read):
                 break
             await self._services.clock.sleep(backoff.next_seconds())
+        else:
+            raise StoreUnavailable(
+                self.capabilities.backend, "", f"{TURNS_LOST_MAX} turns in a row were lost"
+            )
         self._note_charter(turn.charter, turn.charter_version)
         self._note_readable(turn.head.readable)
         for request, answer in zip(requests, turn.answers, strict=True):

@@ -163,9 +163,11 @@ class Finder:
             if key is not None:
                 scopes[tenant, (queue, type, key)] = None
         holds: list[KeyHold] = []
-        for tenant, of_tenant in _by_tenant(scopes):
-            taken = self._rows("holds", {"tenant": tenant, "scopes": _encode(of_tenant)})
-            holds += [KeyHold(tenant, row[1:4], Hold(*row[4:7]), row[7]) for row in taken]
+        for tenant, scope in scopes:
+            queue, type, key = scope
+            asked = {"tenant": tenant, "queue": queue, "type": type, "key": key}
+            for id, life, until, lapses_at in self._rows("hold", asked):
+                holds.append(KeyHold(tenant, scope, Hold(id, life, until), lapses_at))
         missing = [held.hold.life for held in holds if held.hold.life not in rows]
         if missing:
             _add(rows, self._rows("by_life", {"lives": _encode(missing)}))

@@ -75,13 +75,11 @@ SELECT count(*) FROM penstock_jobs INDEXED BY penstock_pending
 WHERE tenant = :tenant AND queue = :queue AND type = :type AND priority = :priority
     AND due_at > :at;
 
--- name: holds
--- The keys among these that are taken. Parameters: tenant, scopes (JSON: [queue, type, key] each).
-SELECT tenant, queue, type, key, id, life, until, lapses_at
-FROM (SELECT value FROM json_each(:scopes)) AS wanted
-CROSS JOIN penstock_holds
-    ON tenant = :tenant AND queue = wanted.value ->> 0 AND type = wanted.value ->> 1
-    AND key = wanted.value ->> 2;
+-- name: hold
+-- Who holds a key. Not many at once as JSON, which can't carry every character that a key may have.
+-- Parameters: tenant, queue, type, key.
+SELECT id, life, until, lapses_at FROM penstock_holds
+WHERE tenant = :tenant AND queue = :queue AND type = :type AND key = :key;
 
 -- name: lease_end
 -- When the first lease runs out.
