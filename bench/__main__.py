@@ -18,10 +18,14 @@ from bench import (
     idle,
     imports,
     latency,
+    pickup,
     records,
     report,
+    spark_source,
+    spark_tables,
     startup,
     throughput,
+    workers,
 )
 from bench.conditions import conditions
 from bench.figures import Row
@@ -37,6 +41,10 @@ MEASURES: Final[dict[str, Callable[[Plan], list[Row]]]] = {
     "idle": idle.measure,
     "imports": imports.measure,
     "records": records.measure,
+    "pickup": pickup.measure,
+    "workers": workers.measure,
+    "spark_source": spark_source.measure,
+    "spark_tables": spark_tables.measure,
 }
 ROUNDS: Final = 3
 PROTOTYPE: Final = ROOT.parent / "shared" / "prototype"

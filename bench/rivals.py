@@ -1,8 +1,9 @@
 """Rivals, in an environment of their own: `.venv-rivals`, made when it is first needed.
 
-jqueue says that it needs Python 3.12. The oldest such Python that this machine has is taken, since
-it is the nearest to the one that penstock runs on. Where there is none, jqueue is installed for
-this Python all the same: its code has nothing that 3.11 lacks, only its metadata says so.
+jqueue says that it needs Python 3.12, and newer Pythons suit the others too. The oldest such Python
+that this machine has is taken, since it is the nearest to the one that penstock runs on. Where
+there is none, they are installed for this Python all the same: jqueue's code has nothing that 3.11
+lacks, only its metadata says so.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import inf, isinf
 from pathlib import Path
 from typing import Final
 
@@ -46,22 +48,44 @@ class Rival:
         command = [str(self.python), "-m", "bench.contestants.jqueue", "--jobs", str(jobs)]
         command += ["--seconds-max", str(seconds_max)]
         command += ["--folder", folder] if folder else []
-        ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        if ran.returncode:
-            raise NoRival(f"it failed: {_last_line(ran.stderr)}")
-        return Timing(**json.loads(ran.stdout))
+        return Timing(**json.loads(ran(command)))
+
+
+def ran(
+    command: list[str], environment: Mapping[str, str] | None = None, seconds_max: float = inf
+) -> str:
+    """What a contestant has printed."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **(environment or {})},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=None if isinf(seconds_max) else seconds_max,
+        )
+    except subprocess.TimeoutExpired:
+        raise NoRival(f"it took longer than {seconds_max:g} s") from None
+    if done.returncode or not done.stdout.strip():
+        raise NoRival(f"it failed: {_last_line(done.stderr)}")
+    return done.stdout
 
 
 def jqueue() -> Rival:
     """jqueue 1.0, installed if it is not yet."""
+    python = installed()
+    version = _output([str(python), "-c", "import jqueue, sys; print(sys.version.split()[0])"])
+    return Rival("jqueue 1.0", python, version)
+
+
+def installed() -> Path:
+    """The Python of the rivals' environment, which is made if it is not there or out of date."""
     wanted = hashlib.sha256(LOCK.read_bytes()).hexdigest()
     if not STAMP.exists() or STAMP.read_text() != wanted:
         _install()
         STAMP.write_text(wanted)
-    version = _output(
-        [str(_INTERPRETER), "-c", "import jqueue, sys; print(sys.version.split()[0])"]
-    )
-    return Rival("jqueue 1.0", _INTERPRETER, version)
+    return _INTERPRETER
 
 
 def _install() -> None:

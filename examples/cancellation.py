@@ -36,7 +36,8 @@ async def both_run(queue: penstock.Queue) -> None:
 
 
 async def main() -> None:
-    # A cancellation reaches the handler with the next heartbeat, a third of a lease away at most.
+    # In memory and in a folder a cancellation reaches the handler at once; in a bucket with the
+    # next heartbeat, a third of a lease away at most.
     options = penstock.WorkerOptions(lease_seconds=0.6)
     async with app:
         queue = await app.queue()

@@ -21,12 +21,13 @@ PRINTED = {
     "long_job.py": r"(\d+%\n)+perceptron is trained, in attempt 1",
     # The thread notices in its own time.
     "cancellation.py": r"(?s)(?=.*download: interrupted)(?=.*compress: told to stop)"
-    r"cancel: \['cancelled', 'cancelled'\]\n(?=.*jobs: \['cancelled', 'cancelled'\]).*",
+    r"(?=.*cancel: \['cancelled', 'cancelled'\]\n.*jobs: \['cancelled', 'cancelled'\]).*",
     "request_response.py": "2 × tea: 900 cents\nfailed: Permanent: we have no cocoa\n"
     r"no answer within 0\.1 s; the job goes on without us\n690\n690",
     "tenants.py": "queued\nqueued\nacme bills Ada; completed: 1\nglobex bills Ada; completed: 1",
     "thumbnails.py": "6 thumbnails",
     "web_app.py": r"202 queued\n{'state': 'completed', 'result': \"sent 'Welcome' to .*\"}",
+    "on_spark.py": r"3 completed by 2 workers\nLAKE! SPARK! TURBINE!",
     "sync_use.py": r"{'status': 'queued'} 202\nnotify: image 7 is done\nenqueued and done: 2",
 }
 

@@ -50,6 +50,11 @@ class Address(Struct, frozen=True):
     options: Options
     settings: dict[str, float]
 
+    @property
+    def absolute_url(self) -> str:
+        """The same for processes that run in another folder."""
+        return self.url if "://" in self.url else Path(self.path).as_uri()
+
 
 def parse(url: str | None, given: Mapping[str, Any]) -> Address:
     environment = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.cli.running import Penstock
 TASKS = """
 import asyncio
 import threading
+from pathlib import Path
 
 import penstock
 
@@ -46,14 +48,18 @@ def stubborn() -> None:
 @app.task
 async def brief() -> None:
     print("the handler is at work", flush=True)
-    await asyncio.sleep(0.3)
+    await asyncio.to_thread(Path("gate").read_bytes)
 """
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where commands are run: the module `tasks` is there, the queue is not."""
+    """Where commands are run: the module `tasks` is there, the queue is not.
+
+    Whoever reads the pipe `gate` waits until the test writes to it.
+    """
     (tmp_path / "tasks.py").write_text(TASKS)
+    os.mkfifo(tmp_path / "gate")
     return tmp_path
 
 

@@ -56,6 +56,42 @@ def test_what_was_exported_can_be_imported_and_twice_is_once(
     assert (dead["imported"], dead["present"]) == (1, 3)
 
 
+@pytest.mark.parametrize("layout", ["log", "single"])
+def test_completed_jobs_come_with_what_the_log_has_of_them(folder: Path, layout: str) -> None:
+    here, there = Penstock(f"{folder}/here?layout={layout}"), Penstock(f"{folder}/there")
+    with penstock.open_sync(here.url) as queue:
+        payloads = {"a": {"n": 1}, "b": b"\x00\xff", "c": None}
+        for id, payload in payloads.items():
+            queue.enqueue("add", payload, id=id)
+        for job in queue.claim(3):
+            queue.ack(job, {"of": job.id})
+        queue.enqueue("add", {"n": 2}, id="waiting")
+    exported = here("export", "--output", str(folder / "out.jsonl"), "--json")
+    assert exported.object == {"jobs": 4}
+    lines = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
+    values = {line["id"]: (line["payload"], line["result"]) for line in lines}
+    assert values == {
+        "a": ({"n": 1}, {"of": "a"}),
+        "b": ("AP8=", {"of": "b"}),
+        "c": (None, {"of": "c"}),
+        "waiting": ({"n": 2}, None),
+    }
+    counts = there("import", str(folder / "out.jsonl"), "--json").object
+    assert counts == {"imported": 1, "present": 0, "skipped": 3, "failed": 0}
+    assert there("export").object["payload"] == {"n": 2}
+
+
+def test_large_payloads_survive_an_export_and_an_import(folder: Path) -> None:
+    url = f"{folder}/here?offload=on&payload_bytes_max=10"
+    with penstock.open_sync(url) as queue:
+        queue.enqueue("add", "x" * 100, id="large")
+    exported = Penstock(url)("export")
+    assert exported.object["payload"] == "x" * 100
+    there = Penstock(f"{folder}/there")
+    there("import", input=exported.stdout)
+    assert there("export").object["payload"] == "x" * 100
+
+
 def test_an_import_needs_ids(run: Penstock) -> None:
     ran = run("import", input='{"type": "a"}\n')
     assert ran.code == 2

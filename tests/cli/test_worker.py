@@ -40,6 +40,34 @@ def test_a_worker_says_as_json_how_it_starts_and_how_it_ended(
     assert (lines[-1]["claimed"], lines[-1]["failed"]) == (1, 1)
 
 
+def test_a_worker_may_find_out_its_concurrency_by_itself(
+    run: Penstock, queue: BlockingQueue, folder: Path
+) -> None:
+    queue.enqueue("add", {"a": 1, "b": 2})
+    arguments = ("worker", "tasks", "--burst", "--concurrency", "auto", "--concurrency-max", "200")
+    with run.start(*arguments, folder=folder) as worker:
+        assert worker.ended() == 0
+    said = "\n".join(worker.lines)
+    assert "8 to 200, as it finds best, at once" in said
+    assert "1 completed" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--concurrency", "some"], "--concurrency some: a number from 1 on, or auto"),
+        (["--concurrency", "0"], "a worker needs at least 1"),
+        (["-c", "auto", "--concurrency-min", "9", "--concurrency-max", "8"], "is more than"),
+    ],
+)
+def test_a_concurrency_that_cannot_be_is_wrong_usage(
+    run: Penstock, folder: Path, arguments: list[str], words: str
+) -> None:
+    with run.start("worker", "tasks", *arguments, folder=folder) as worker:
+        assert worker.ended() == 2
+    assert words in "\n".join(worker.lines)
+
+
 def test_a_caller_can_wait_for_what_a_worker_makes(
     run: Penstock, queue: BlockingQueue, folder: Path
 ) -> None:
@@ -64,6 +92,7 @@ def test_a_signal_lets_what_runs_finish(
         worker.until("the handler is at work")
         worker.send(number)
         worker.until("draining: 1 jobs")
+        (folder / "gate").write_bytes(b"go on")
         assert worker.ended() == 0
     assert queue.get(receipt.id).state == "completed"
 

@@ -81,6 +81,26 @@ async def test_others_that_were_not_seen_for_a_while_are_forgotten(
     assert clock.now() == began
 
 
+async def test_who_has_just_opened_the_log_does_not_wait_for_those_who_wrote_it(
+    store: MemoryStore, clock: FakeClock
+) -> None:
+    class Tenth(Layer):
+        """A put takes a tenth of a second."""
+
+        async def put(self, key: str, data: bytes, mode: PutMode) -> Written:
+            clock.jump(0.1)
+            return await self._store.put(key, data, mode)
+
+    services = Services(clock=clock)
+    async with penstock.open(store=Tenth(store), services=services) as queue:
+        await queue.enqueue_many([penstock.NewJob("hello") for _ in range(10)])
+    async with penstock.open(store=Tenth(store), services=services) as queue:
+        began = clock.now()
+        for _ in range(10):
+            await queue.claim()
+        assert clock.now() - began == pytest.approx(10 * 0.1)
+
+
 async def test_a_loser_knocks_and_stops_knocking_when_it_has_won(
     store: MemoryStore, clock: FakeClock
 ) -> None:

@@ -261,3 +261,19 @@ async def test_objects_that_are_not_ours_are_left_alone(queue: Queue, store: Mem
     await queue.vacuum()
     assert (await store.get("log/readme.txt")).data == b"hello"
     assert (await store.get("checkpoint/notes")).data == b"hello"
+
+
+async def test_large_values_of_layout_single_go_when_their_job_has_left_for_as_long(
+    store: MemoryStore, clock: FakeClock
+) -> None:
+    options = {"layout": "single", "offload": True, "payload_bytes_max": 1000}
+    async with open_queue(store, clock, **options) as queue:
+        await completed(queue, LARGE, payload=LARGE, id="done")
+        await queue.enqueue("work", LARGE, id="waiting")
+        assert (await queue.vacuum()).data_objects == 0
+        clock.jump(8 * DAY_SECONDS)
+        await queue.enqueue("work")
+        assert (await queue.vacuum()).data_objects == 0, "it has only just left"
+        clock.jump(8 * DAY_SECONDS)
+        assert (await queue.vacuum()).data_objects == 2
+        assert (await found(queue, "waiting")).payload == LARGE

@@ -16,7 +16,7 @@ from email.utils import formatdate
 from pathlib import Path
 
 from penstock.stores.cloud import CloudStore, azure_store
-from tests.servers.shared import Facts, Recipe, ServerAbsent, shared_server
+from tests.servers.shared import Facts, Recipe, ServerAbsent, answers, shared_server
 
 ACCOUNT = "devstoreaccount1"
 # Azurite's documented one, the same everywhere.
@@ -68,7 +68,7 @@ def running_azurite(folder: Path) -> Iterator[Azurite]:
         port_distance=0,
         command=lambda data, ports: _command(node, data, ports),
         environment={},
-        ready_url=lambda ports: f"http://127.0.0.1:{ports['blob']}/{ACCOUNT}?comp=list",
+        is_up=lambda ports: answers(f"http://127.0.0.1:{ports['blob']}/{ACCOUNT}?comp=list"),
     )
     with shared_server(recipe, folder) as ports:
         yield Azurite(f"http://127.0.0.1:{ports['blob']}/{ACCOUNT}")

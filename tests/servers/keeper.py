@@ -1,6 +1,6 @@
 """Keeps one server alive for as long as any test process wants it.
 
-    python keeper.py WANTED_LOCK FACTS_FILE DATA_FOLDER command …
+    python keeper.py WANTED_LOCK FACTS_FILE DATA_FOLDER STOP_SIGNAL command …
 
 Whoever uses the server holds a shared lock on WANTED_LOCK. When the keeper gets that lock for
 itself, nobody is left, even if they were killed: it ends the server by its process id and
@@ -19,13 +19,13 @@ from pathlib import Path
 
 
 def main() -> int:
-    wanted_path, facts, data, *command = sys.argv[1:]
+    wanted_path, facts, data, stop_signal, *command = sys.argv[1:]
     ending = threading.Event()
     with Path(wanted_path).open("r+") as wanted, subprocess.Popen(command, cwd=data) as server:
         threading.Thread(target=_end_with, args=(server, ending), daemon=True).start()
         fcntl.flock(wanted, fcntl.LOCK_EX)
         ending.set()
-        server.kill()
+        server.send_signal(int(stop_signal))
         server.wait()
         Path(facts).unlink(missing_ok=True)
         shutil.rmtree(data, ignore_errors=True)

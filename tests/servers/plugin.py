@@ -12,6 +12,8 @@ import pytest
 
 from tests.servers.azure import Azurite, running_azurite
 from tests.servers.gcs_double import GcsDouble, running_gcs_double
+from tests.servers.postgres import Postgres, running_postgres
+from tests.servers.redis import Redis, running_redis
 from tests.servers.seaweed import Seaweed, running_seaweed
 from tests.servers.shared import ServerAbsent
 
@@ -34,6 +36,16 @@ def seaweed(pytestconfig: pytest.Config, servers_folder: Path) -> Iterator[Seawe
 @pytest.fixture(scope="session")
 def azurite(pytestconfig: pytest.Config, servers_folder: Path) -> Iterator[Azurite]:
     yield from _running(pytestconfig, lambda: running_azurite(servers_folder))
+
+
+@pytest.fixture(scope="session")
+def redis_server(pytestconfig: pytest.Config, servers_folder: Path) -> Iterator[Redis]:
+    yield from _running(pytestconfig, lambda: running_redis(servers_folder))
+
+
+@pytest.fixture(scope="session")
+def postgres_server(pytestconfig: pytest.Config, servers_folder: Path) -> Iterator[Postgres]:
+    yield from _running(pytestconfig, lambda: running_postgres(servers_folder))
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.stores.cloud import CloudStore, s3_store
-from tests.servers.shared import Facts, Recipe, ServerAbsent, shared_server
+from tests.servers.shared import Facts, Recipe, ServerAbsent, answers, shared_server
 
 ACCESS_KEY = "testkey"
 SECRET_KEY = "testsecret"  # the server's, which lives as long as the tests
@@ -52,7 +52,7 @@ def running_seaweed(folder: Path) -> Iterator[Seaweed]:
         port_distance=10_000,
         command=lambda data, ports: _command(program, data, ports),
         environment={"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY},
-        ready_url=lambda ports: f"http://127.0.0.1:{ports['s3']}/",
+        is_up=lambda ports: answers(f"http://127.0.0.1:{ports['s3']}/"),
         # It answers before its ring of locks is complete, on which conditional puts depend.
         settle_seconds=2.0,
     )

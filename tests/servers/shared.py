@@ -6,8 +6,11 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
+import signal
 import socket
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -36,8 +39,9 @@ class Recipe:
     port_distance: int
     command: Callable[[Path, Facts], list[str]]
     environment: dict[str, str]
-    ready_url: Callable[[Facts], str]
+    is_up: Callable[[Facts], bool]
     settle_seconds: float = 0.0
+    stop_signal: signal.Signals = signal.SIGKILL
 
 
 @contextlib.contextmanager
@@ -59,11 +63,12 @@ def shared_server(recipe: Recipe, folder: Path) -> Iterator[Facts]:
 
 def _start(recipe: Recipe, folder: Path, wanted: Path, facts_path: Path) -> Facts:
     log = folder / f"{recipe.name}.log"
-    for attempt in range(STARTS_MAX):
-        data = folder / f"{recipe.name}-{attempt}"
-        data.mkdir(exist_ok=True)
+    for _ in range(STARTS_MAX):
+        # Not in that folder: a server that runs as another user could not get there.
+        data = Path(tempfile.mkdtemp(prefix=f"penstock-{recipe.name}-"))
         facts = _free_ports(recipe)
         command = [sys.executable, str(KEEPER), str(wanted), str(facts_path), str(data)]
+        command.append(str(recipe.stop_signal.value))
         keeper = os.posix_spawn(
             sys.executable,
             [*command, *recipe.command(data, facts)],
@@ -74,26 +79,32 @@ def _start(recipe: Recipe, folder: Path, wanted: Path, facts_path: Path) -> Fact
             ],
             setsid=True,
         )
-        if _up(keeper, recipe.ready_url(facts)):
+        if _up(keeper, recipe, facts):
             time.sleep(recipe.settle_seconds)
             return facts
+        shutil.rmtree(data, ignore_errors=True)
     raise ServerAbsent(f"{recipe.name} did not come up: {log.read_text()[-2000:]}")
 
 
-def _up(keeper: int, url: str) -> bool:
+def answers(url: str) -> bool:
+    """Whether somebody speaks HTTP there, were it to refuse."""
+    try:
+        urllib.request.urlopen(url, timeout=5).close()
+    except urllib.error.HTTPError as error:
+        error.close()
+    except OSError:
+        return False
+    return True
+
+
+def _up(keeper: int, recipe: Recipe, facts: Facts) -> bool:
     give_up_at = time.monotonic() + START_SECONDS_MAX
     while time.monotonic() < give_up_at:
         if os.waitpid(keeper, os.WNOHANG) != (0, 0):
             return False
-        try:
-            urllib.request.urlopen(url, timeout=5).close()
-        except urllib.error.HTTPError as error:
-            error.close()
+        if recipe.is_up(facts):
             return True
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return True
+        time.sleep(0.05)
     return False
 
 

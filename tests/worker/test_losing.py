@@ -5,19 +5,29 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 
 import pytest
 
 import penstock
 from penstock.errors import JobCancelled, PenstockError
 from penstock.kernel.job import State
+from penstock.ports.backend import CancelledListener
+from penstock.runtime.services import Services
+from penstock.stores.layers.counting import Counting
+from penstock.stores.memory import MemoryStore
+from penstock.testing.clock import FakeClock
 from penstock.testing.kit import Kit
-from tests.worker.working import at_work, found, until
+from penstock.worker.options import WorkerOptions
+from penstock.worker.worker import Worker
+from tests.worker.working import at_work, found, until, watched
+
+LONG_SECONDS = 3_600.0
+"""A lease whose heartbeats no test lives to see."""
 
 
-async def test_a_cancelled_job_stops_its_handler_with_the_next_heartbeat(
-    app: penstock.App, kit: Kit
-) -> None:
+async def test_a_cancelled_job_stops_its_handler_at_once(app: penstock.App, kit: Kit) -> None:
     ended: list[str] = []
 
     @app.task
@@ -28,15 +38,80 @@ async def test_a_cancelled_job_stops_its_handler_with_the_next_heartbeat(
             ended.append("cancelled")
             raise
 
-    receipt = await for_ever.enqueue()
-    async with at_work(kit) as worker:
-        await worker.until_running(1)
+    receipt, other = await for_ever.enqueue(), await for_ever.enqueue()
+    async with at_work(kit, lease_seconds=LONG_SECONDS) as worker:
+        await worker.until_running(2)
         assert await kit.queue.cancel(receipt.id) == "cancelled"
-        await kit.clock.advance(10)
-        await worker.until_running(0)
         await until(lambda: worker.counters.stalled == 1)
-    assert ended == ["cancelled"]
+        assert worker.worker.running == [other.id]
+        assert ended == ["cancelled"]
     assert (await found(kit, receipt.id)).state is State.CANCELLED
+
+
+@pytest.mark.parametrize("layout", ["log", "single"])
+async def test_what_another_process_cancels_in_a_folder_stops_its_handler_without_a_heartbeat(
+    app: penstock.App, tmp_path: Path, layout: str
+) -> None:
+    @app.task
+    async def for_ever() -> None:
+        await asyncio.Event().wait()
+
+    url = f"{tmp_path.as_uri()}?layout={layout}"
+    app.relocate(url)
+    options = WorkerOptions(lease_seconds=LONG_SECONDS, grace_seconds=0, monitor=False)
+    async with app, penstock.open(url) as elsewhere, watched(Worker(app, options)) as worker:
+        receipt = await for_ever.enqueue()
+        await worker.until_running(1)
+        assert await elsewhere.cancel(receipt.id) == "cancelled"
+        await until(lambda: worker.counters.stalled == 1)
+
+
+async def test_where_nothing_is_pushed_the_next_heartbeat_tells(clock: FakeClock) -> None:
+    app = penstock.App()
+
+    @app.task
+    async def for_ever() -> None:
+        await asyncio.Event().wait()
+
+    store = Counting(MemoryStore(now=clock.now))
+    app.relocate(None, store=store, services=Services(clock=clock))
+    elsewhere = penstock.open(store=store, services=Services(clock=clock))
+    async with app, elsewhere:
+        kit = Kit(app, await app.queue(), clock)
+        async with at_work(kit, concurrency=1) as worker:
+            receipt = await for_ever.enqueue()
+            await worker.until_running(1)
+            await elsewhere.cancel(receipt.id)
+            before = store.requests
+            await clock.advance(9.5)
+            assert len(worker.worker.running) == 1
+            assert store.requests == before, "nothing is polled for it"
+            await clock.advance(1)
+            await until(lambda: worker.counters.stalled == 1)
+
+
+async def test_after_a_jump_over_many_commits_the_worker_asks_at_once(
+    app: penstock.App, kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A follower that lags too far behind is told to look for itself."""
+
+    @app.task
+    async def for_ever() -> None:
+        await asyncio.Event().wait()
+
+    hearing: list[CancelledListener] = []
+
+    def note(tell: CancelledListener) -> AbstractContextManager[None]:
+        hearing.append(tell)
+        return nullcontext()
+
+    monkeypatch.setattr(kit.queue, "watch_cancelled", note)
+    receipt = await for_ever.enqueue()
+    async with at_work(kit, lease_seconds=LONG_SECONDS) as worker:
+        await worker.until_running(1)
+        await kit.queue.cancel(receipt.id)
+        hearing[0](None)
+        await until(lambda: worker.counters.stalled == 1)
 
 
 async def test_a_handler_that_swallows_its_cancellation_does_not_complete_its_job(

@@ -40,6 +40,20 @@ async def test_a_worker_never_holds_more_than_it_can_start(app: penstock.App, ki
     assert max(held) == 4
 
 
+async def test_acks_share_a_commit_with_the_claim_that_follows_them(
+    app: penstock.App, kit: Kit
+) -> None:
+    @app.task
+    async def hello() -> None: ...
+
+    await app.enqueue_many(hello.job() for _ in range(40))
+    before = (await kit.queue.stats()).commit
+    async with at_work(kit, concurrency=4, jobs_max=40) as worker:
+        await worker.task
+    claims_and_last_acks = 40 // 4 + 1
+    assert (await kit.queue.stats()).commit - before == claims_and_last_acks
+
+
 async def test_one_claim_fills_all_the_room(app: penstock.App, kit: Kit) -> None:
     gate = asyncio.Event()
 

@@ -14,7 +14,8 @@ from penstock.cli.options import Json
 from penstock.cli.output import add_row, duration, err, out, print_json, say, table, text
 from penstock.cli.progress import progress
 from penstock.cli.tour import Told, Tour
-from penstock.errors import InvalidInput
+from penstock.cli.tour_costs import NOTE_SECONDS, Meter
+from penstock.errors import InvalidInput, MissingExtra, MissingJava
 from penstock.runtime.services import Services
 
 
@@ -24,26 +25,46 @@ def command(
         str | None,
         typer.Option("--url", "-u", metavar="URL", help="A new queue there and not in /tmp."),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE", help="Where the report's page is to be kept."),
+    ] = None,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Go without Spark.")] = False,
     json: Json = False,
 ) -> None:
     """Enqueues jobs of several kinds, kills a worker half-way, lets another take over, and counts.
-    Exit code 0 only if every job is accounted for.
+    Then Spark reads the queue into tables and makes a report of them; with --json only if --report
+    says where. Exit code 0 only if every job is accounted for.
     """
-    with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
-        told = run(_tour(url or str(Path(folder) / "queue"), jobs, Path(folder) / "worker.log"))
-    print_json(msgspec.to_builtins(told)) if json else _show(told)
-    if not told.complete:
-        raise typer.Exit(1)
+    with tempfile.TemporaryDirectory(prefix="penstock-demo-") as name:
+        folder = Path(name)
+        place = url or str(folder / "queue")
+        told = run(_tour(place, jobs, folder))
+        print_json(msgspec.to_builtins(told)) if json else _show(told)
+        if not told.complete:
+            raise typer.Exit(1)
+        if report is not None or not (json or no_report):
+            report_of(place, folder / "warehouse", report, quiet=json)
 
 
-async def _tour(url: str, jobs: int, log: Path) -> Told:
-    clock = Services().clock
-    async with opened(url, make=True) as queue:
+def report_of(url: str, warehouse: Path, output: Path | None, *, quiet: bool) -> None:
+    """What cannot be had here is said; the accounts stand without it."""
+    try:
+        from penstock.cli.tour_report import tour_report
+
+        tour_report(url, warehouse, output, quiet=quiet)
+    except (MissingExtra, MissingJava) as missing:
+        err().print(f"the demo goes on with a report: {missing}", soft_wrap=True)
+
+
+async def _tour(url: str, jobs: int, folder: Path) -> Told:
+    clock, meter = Services().clock, Meter()
+    async with opened(url, make=True, layer=meter.layer) as queue:
         if (await queue.stats()).totals:
             raise InvalidInput("the demo needs a queue of its own, and there are jobs in this one")
         # The tour's jobs are killed and taken over within seconds, so clocks have to agree better.
         await queue.configure(clock_skew_seconds=0.5)
-        tour = Tour(queue, url, jobs, log)
+        tour = Tour(queue, url, jobs, meter, folder)
         with progress("enqueuing", tour.jobs) as done:
             duplicates = await tour.enqueue(done)
         started_at = clock.elapsed()
@@ -69,7 +90,12 @@ def _show(told: Told) -> None:
         f"{told.duplicates:,} duplicates were recognised, {told.taken_back:,} jobs of the killed "
         "worker came back"
     )
-    say(f"{told.commits:,} commits; on S3 their writes would cost ${told.dollars_on_s3:.4f}")
+    spent = told.requests
+    say(
+        f"{told.commits:,} commits with {spent.puts:,} PUTs, {spent.gets:,} GETs, "
+        f"{spent.lists:,} LISTs and {spent.deletes:,} DELETEs, the killed worker's until "
+        f"{NOTE_SECONDS:g} s before its end; on S3 these would cost ${told.dollars_on_s3:.4f}"
+    )
     if told.complete:
         say("every job is accounted for", "bold green")
     else:

@@ -12,7 +12,7 @@ from penstock.address import RECORD_SCHEMES
 from penstock.cli.opening import address_of, run
 from penstock.cli.options import Json, PlainUrl, UrlArgument, one_url
 from penstock.cli.output import add_row, out, print_json, say, table, text
-from penstock.cli.progress import progress
+from penstock.cli.progress import Done, progress
 from penstock.errors import InvalidInput
 from penstock.insights.checks import Check
 from penstock.insights.probes import Probes
@@ -33,7 +33,7 @@ def command(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Uses the store as a queue does, then reads the whole log and checks it against the
+    """Uses the store as a queue does, then reads all that is stored and checks it against the
     invariants. Exit code 1 if something fails; warnings leave it at 0.
     """
     checks = run(_examine(one_url(url, at), quick, json))
@@ -50,15 +50,14 @@ def command(
 async def _examine(url: str | None, quick: bool, json: bool) -> list[Check]:
     found: list[Check] = []
     with progress("examining") as done:
-        async for check in _checks(url, quick):
+        async for check in _checks(url, quick, done):
             found.append(check)
-            done(1)
             if json:
                 print_json(asdict(check))
     return found
 
 
-async def _checks(url: str | None, quick: bool) -> AsyncIterator[Check]:
+async def _checks(url: str | None, quick: bool, done: Done) -> AsyncIterator[Check]:
     address = address_of(url)
     if address.scheme == "memory":
         raise InvalidInput("memory:// has no store to examine")
@@ -75,7 +74,7 @@ async def _checks(url: str | None, quick: bool) -> AsyncIterator[Check]:
             yield check
         if quick or not reachable:
             return
-        stored = StoredState(store)
+        stored = StoredState(store, done)
         async for check in stored.run():
             yield check
         if stored.state is not None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Annotated, Any, NamedTuple
+from typing import IO, Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -26,6 +26,9 @@ from penstock.client.queue import Queue
 from penstock.errors import InvalidInput
 from penstock.insights.listing import listed
 from penstock.insights.records import event_record, portable_job_record
+from penstock.kernel.job import Job
+
+JOBS_PER_READ: Final = 1_000
 
 
 class Wanted(NamedTuple):
@@ -47,8 +50,9 @@ def command(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Completed jobs come without payload and result; their events have both. A file is replaced
-    when it is complete and not before. --json prints the counts as JSON.
+    """Jobs come with payload and result, those of completed ones read back from the log, where it
+    still has them. A file is replaced when it is complete and not before. --json prints the counts
+    as JSON.
     """
     if json and output is None:
         raise InvalidInput("--json prints the counts, so the lines need a file: pass --output")
@@ -80,8 +84,31 @@ async def _export(
 
 
 async def _jobs(queue: Queue, wanted: Wanted) -> AsyncIterator[dict[str, Any]]:
-    async for job in listed(queue, state=wanted.state, name=wanted.queue, type=wanted.type):
-        yield portable_job_record(job)
+    jobs = listed(queue, state=wanted.state, name=wanted.queue, type=wanted.type)
+    async for batch in _batches(jobs):
+        for job in await _whole(queue, batch):
+            yield portable_job_record(job)
+
+
+async def _whole(queue: Queue, jobs: list[Job]) -> list[Job]:
+    """With the values that a list does not have: of completed jobs, and of large ones."""
+    found = await queue.get([job.id for job in jobs])
+    # One that has left since it was listed, or lives again, is exported as it was listed.
+    return [
+        now if now is not None and now.life == job.life else job
+        for job, now in zip(jobs, found, strict=True)
+    ]
+
+
+async def _batches(jobs: AsyncIterator[Job]) -> AsyncIterator[list[Job]]:
+    batch: list[Job] = []
+    async for job in jobs:
+        batch.append(job)
+        if len(batch) == JOBS_PER_READ:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 async def _events(queue: Queue, wanted: Wanted) -> AsyncIterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from penstock.address import RECORD_SCHEMES, Address, parse
 from penstock.cli.output import err
 from penstock.client.queue import Queue
-from penstock.errors import InvalidInput, PenstockError
+from penstock.errors import InvalidInput, NoQueue
 from penstock.runtime.loops import new_loop
 from penstock.runtime.services import Services
 from penstock.wiring import open as open_queue
@@ -20,13 +20,6 @@ Result = TypeVar("Result")
 
 SILENT_SECONDS: Final = 1.0
 """How long something may take before a spinner says that it goes on."""
-
-
-class NoQueue(PenstockError):
-    def __init__(self, url: str) -> None:
-        super().__init__(
-            f"there is no queue at {url}; check the address, or make one with `penstock enqueue`"
-        )
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:
@@ -45,13 +38,13 @@ def address_of(url: str | None, tenant: str | None = None) -> Address:
 
 @asynccontextmanager
 async def opened(
-    url: str | None, tenant: str | None = None, *, make: bool = False
+    url: str | None, tenant: str | None = None, *, make: bool = False, **options: Any
 ) -> AsyncIterator[Queue]:
     """The queue, open. Only commands that put something in make one that is not there."""
     address = address_of(url, tenant)
     if not make:
         await require_queue(address)
-    queue = open_queue(address.url, tenant=address.options.tenant)
+    queue = open_queue(address.url, tenant=address.options.tenant, **options)
     with spinner(f"opening {address.url}"):
         await queue.start()
     try:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich.progress import (
     BarColumn,
@@ -18,8 +19,13 @@ from rich.progress import (
 from penstock.cli.output import err
 
 
+class Done(Protocol):
+    def __call__(self, count: int, of: int | None = None, /) -> None:
+        """So many more are done, of that many if it has turned out only now."""
+
+
 @contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+def progress(what: str, total: int | None = None) -> Iterator[Done]:
     """Gives a function to be called with how many more are done."""
     console = err()
     bar = Progress(
@@ -36,4 +42,4 @@ def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], No
     )
     with bar:
         task = bar.add_task(what, total=total)
-        yield lambda count: bar.advance(task, count)
+        yield lambda count, of=None: bar.update(task, advance=count, total=of)

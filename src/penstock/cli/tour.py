@@ -7,6 +7,7 @@ tour has failed.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections import Counter
@@ -17,6 +18,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from penstock.cli import tour_tasks
+from penstock.cli.tour_costs import FOLDER_VARIABLE, Meter, Spent, noted
 from penstock.client.newjob import NewJob
 from penstock.client.queue import Queue
 from penstock.errors import PenstockError
@@ -27,8 +29,6 @@ from penstock.runtime.services import Services
 LEASE_SECONDS: Final = 2.0
 LOOK_SECONDS: Final = 0.1
 TOUR_SECONDS_MAX: Final = 90.0
-PUT_DOLLARS_PER_THOUSAND: Final = 0.005
-"""What S3 takes for writes; a commit is one."""
 
 
 class Kind(Struct, frozen=True):
@@ -71,6 +71,8 @@ class Told(Struct, frozen=True):
     p99_seconds: float
     """From the start of the last attempt to the end of the job."""
     commits: int
+    requests: Spent
+    """Of all processes; of the killed worker until shortly before its end."""
     dollars_on_s3: float
     complete: bool
 
@@ -86,11 +88,14 @@ class WorkerEnded(PenstockError):
 
 
 class Tour:
-    def __init__(self, queue: Queue, url: str, jobs: int, complaints: Path) -> None:
+    def __init__(self, queue: Queue, url: str, jobs: int, meter: Meter, folder: Path) -> None:
         self._queue = queue
         self._url = url
         self._clock = Services().clock
-        self._complaints = complaints
+        self._meter = meter
+        self._folder = folder
+        """For what the workers leave: their complaints, and the counts of their requests."""
+        self._complaints = folder / "worker.log"
         self._counts = {name: max(int(jobs * kind.share), 1) for name, kind in KINDS.items()}
 
     @property
@@ -162,6 +167,7 @@ class Tour:
             for name, kind in KINDS.items()
         ]
         stats = await self._queue.stats()
+        spent = self._meter.spent.plus(noted(self._folder))
         expected = Counter[str]()
         for account in accounts:
             expected[account.ends] += self._counts[account.type]
@@ -175,7 +181,8 @@ class Tour:
             p50_seconds=percentile(runs, 0.5),
             p99_seconds=percentile(runs, 0.99),
             commits=stats.commit,
-            dollars_on_s3=stats.commit / 1_000 * PUT_DOLLARS_PER_THOUSAND,
+            requests=spent,
+            dollars_on_s3=spent.dollars,
             complete=fits and stats.totals == dict(expected),
         )
 
@@ -193,6 +200,7 @@ class Tour:
                 sys.executable, "-m", "penstock", "worker", f"{tour_tasks.__name__}:app",
                 "--url", self._url, "--lease-seconds", str(LEASE_SECONDS), "--concurrency", "256",
                 "--log-level", "warning", stdin=DEVNULL, stdout=DEVNULL, stderr=complaints,
+                env={**os.environ, FOLDER_VARIABLE: str(self._folder)},
             )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from penstock.app.app import App
 from penstock.app.context import JobContext
+from penstock.cli.tour_costs import Meter, Notes
 from penstock.kernel.retry import RetryPolicy
 from penstock.runtime.services import Services
 
@@ -13,7 +14,10 @@ SLOW_SECONDS: Final = 0.02
 _SOON: Final = RetryPolicy(initial_seconds=0.2)
 _clock: Final = Services().clock
 
-app = App()
+_meter: Final = Meter()
+
+app = App(layer=_meter.layer)
+Notes(_meter).keep_for(app)
 
 
 @app.task

@@ -18,7 +18,7 @@ from rich.table import Table
 import penstock
 from penstock.app.app import App
 from penstock.cli.output import out, print_json, say, text
-from penstock.worker.options import WorkerOptions
+from penstock.worker.options import AUTO, WorkerOptions
 from penstock.worker.worker import Worker
 
 logger = logging.getLogger("penstock.cli")
@@ -38,14 +38,17 @@ async def work(place: str, app: App, options: WorkerOptions, *, json: bool) -> N
         "pid": os.getpid(),
         "queues": list(options.queues) if options.queues else None,
         "concurrency": options.concurrency,
+        "concurrency_min": options.bounds.floor,
+        "concurrency_max": options.bounds.ceiling,
         "lease_seconds": options.lease_seconds,
         "grace_seconds": options.grace_seconds,
         "burst": options.burst,
         "monitor": options.monitor,
     }
-    print_json({"event": "started", **facts}) if json else _banner(facts)
     try:
+        # Heard from the first word on: whoever has read that it runs may send one.
         with _signals(worker, options):
+            print_json({"event": "started", **facts}) if json else _banner(facts)
             await worker.run()
     finally:
         await app.close()
@@ -103,7 +106,7 @@ def _banner(facts: dict[str, Any]) -> None:
         "tasks": ", ".join(facts["tasks"]) or "none",
         "store": f"{facts['queue']}, tenant {facts['tenant']}",
         "queues": ", ".join(facts["queues"]) if facts["queues"] else "all",
-        "runs": f"{facts['concurrency']} at once, leases of {facts['lease_seconds']:g} s, "
+        "runs": f"{_at_once(facts)} at once, leases of {facts['lease_seconds']:g} s, "
         f"{facts['grace_seconds']:g} s of grace",
         "ends": "when nothing is due" if facts["burst"] else "with ctrl-c or SIGTERM",
     }
@@ -112,3 +115,9 @@ def _banner(facts: dict[str, Any]) -> None:
     console = out()
     console.print(rows)
     console.file.flush()
+
+
+def _at_once(facts: dict[str, Any]) -> str:
+    if facts["concurrency"] == AUTO:
+        return f"{facts['concurrency_min']} to {facts['concurrency_max']}, as it finds best,"
+    return str(facts["concurrency"])

@@ -31,29 +31,38 @@ class Calls:
                     if receipt.status == "completed":
                         return receipt.result
                     if receipt.status == "queued" and receipt.id == id:
-                        return await self._result(id, await end)
-                    return await self._join(receipt.id)
+                        return await self._result(receipt, await end)
+                    return await self._join(receipt)
             except TimeoutError:
                 raise CallTimeout(receipt.id, timeout_seconds) from None
 
-    async def _join(self, id: str) -> Any:
-        """Waits for a job that somebody else enqueued."""
-        with self._backend.watch_end(self._tenant, id) as end:
-            job = await self._find(id)
-            if job.is_terminal:
-                return await self._result_of(job)
-            return await self._result(id, await end)
+    async def _join(self, receipt: Receipt) -> Any:
+        """Waits for a job that is there already, by whomever it was enqueued."""
+        while True:
+            with self._backend.watch_end(self._tenant, receipt.id) as end:
+                job = await self._find(receipt)
+                if job.is_terminal:
+                    return await self._result_of(job)
+                # What ended while it was looked for is looked for again.
+                ended = await end
+                if ended is not None and _is_its_end(receipt, ended):
+                    return await self._told(ended)
 
-    async def _result(self, id: str, end: EndEvent | None) -> Any:
+    async def _result(self, receipt: Receipt, end: EndEvent | None) -> Any:
+        if end is None or not _is_its_end(receipt, end):
+            # What was seen came before the enqueue: an earlier life of the id, or a failure that
+            # the enqueue has opened again.
+            return await self._join(receipt)
+        return await self._told(end)
+
+    async def _told(self, end: EndEvent) -> Any:
         match end:
             case Completed():
                 return await self._envelopes.result(end.result, end.result_codec, end.result_key)
             case Failed():
-                raise JobFailed(id, end.kind, end.error)
-            case None:
-                return await self._join(id)
+                raise JobFailed(end.id, end.kind, end.error)
             case _:
-                raise JobCancelled(id)
+                raise JobCancelled(end.id)
 
     async def _result_of(self, job: Job) -> Any:
         if job.state is State.COMPLETED:
@@ -63,8 +72,13 @@ class Calls:
             raise JobFailed(job.id, last.kind, last.message)
         raise JobCancelled(job.id)
 
-    async def _find(self, id: str) -> Job:
-        job = (await self._backend.get(self._tenant, [id]))[0]
-        if job is None:
-            raise JobNotFound(id)
+    async def _find(self, receipt: Receipt) -> Job:
+        job = (await self._backend.get(self._tenant, [receipt.id]))[0]
+        if job is None or job.life != receipt.life:
+            # It has ended and left; a later life of its id is somebody else's.
+            raise JobNotFound(receipt.id)
         return job
+
+
+def _is_its_end(receipt: Receipt, end: EndEvent) -> bool:
+    return end.life == receipt.life and end.position > receipt.since

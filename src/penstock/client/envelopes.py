@@ -72,7 +72,14 @@ class Envelopes:
 
     async def open_receipt(self, receipt: Receipt) -> Receipt:
         result = await self.result(receipt.result, receipt.result_codec, receipt.result_key)
-        return Receipt(receipt.id, receipt.status, receipt.state, result)
+        return Receipt(
+            receipt.id,
+            receipt.status,
+            receipt.state,
+            result,
+            life=receipt.life,
+            since=receipt.since,
+        )
 
     async def _fetch(self, key: str, codec: str) -> Any:
         return self._codecs.decode(await self._backend.fetch(key), codec)

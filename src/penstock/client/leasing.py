@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from datetime import datetime
 from typing import Any, Final, overload
 
@@ -24,6 +24,7 @@ from penstock.errors import InvalidInput, PenstockError
 from penstock.kernel import commands
 from penstock.kernel.commands import Success
 from penstock.kernel.job import ABSENT, Job, State
+from penstock.ports.backend import Announcing, CancelledListener
 
 LEASE_SECONDS: Final = 30.0
 
@@ -211,6 +212,26 @@ class Leasing(Handle):
     ) -> AbstractAsyncContextManager[Job]:
         """Heartbeats while the body runs; cancels it, and raises why, when the lease is lost."""
         return keep_alive(self.heartbeat, job, lease_seconds, self._services.clock)
+
+    def watch_cancelled(self, tell: CancelledListener) -> AbstractContextManager[None]:
+        """While entered, `tell` hears what is cancelled as soon as this process knows of it.
+
+        Of what others cancel it hears at once while `following`, and at any heartbeat.
+        """
+        backend = self._backend
+        if isinstance(backend, Announcing):
+            return backend.watch_cancelled(self.tenant, tell)
+        return nullcontext()
+
+    def following(self) -> AbstractContextManager[None]:
+        """While entered, others' commits are taken in as they happen, where the store pushes.
+
+        Where it does not this does nothing: nothing is polled for it.
+        """
+        backend = self._backend
+        if backend.capabilities.push and isinstance(backend, Announcing):
+            return backend.following()
+        return nullcontext()
 
     async def _ack_each(
         self, jobs: Sequence[Job], results: Sequence[Any], codec: str | None

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import datetime
 from typing import Any, TypeVar, overload
 
+from msgspec.structs import replace
+
 from penstock.client.arguments import (
     check_count,
     many_ids,
@@ -14,6 +16,7 @@ from penstock.client.arguments import (
     state_named,
 )
 from penstock.client.calls import Calls
+from penstock.client.importing import Importing
 from penstock.client.leasing import Leasing
 from penstock.client.newjob import NewJob, check_name, check_seconds, submission
 from penstock.errors import InvalidInput, PenstockError
@@ -36,7 +39,7 @@ from penstock.ports.backend import Filter, Stats, VacuumReport, WorkerRecord
 Value = TypeVar("Value")
 
 
-class Queue(Leasing):
+class Queue(Leasing, Importing):
     """A queue as one tenant sees it. Made by `penstock.open`; use it with `async with`."""
 
     # Putting jobs in
@@ -259,5 +262,5 @@ class Queue(Leasing):
         if receipt.result is ABSENT and receipt.result_key is None:
             # Let go to stay slim: the job's own record finds it again.
             job = await self.get(receipt.id)
-            return Receipt(receipt.id, "completed", receipt.state, job and job.result)
+            return replace(receipt, result=job and job.result)
         return await self._envelopes.open_receipt(receipt)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from penstock.errors import QueueClosed
 from penstock.kernel.events import Cancelled, Completed, EndEvent, Event, Failed
+from penstock.ports.backend import CancelledListener
 from penstock.runtime.tasks import Signal
 
 
@@ -21,6 +22,7 @@ class Listeners:
         self._count = 0
         self._present = asyncio.Event()
         self._ends: dict[tuple[str, str], dict[asyncio.Future[EndEvent | None], int]] = {}
+        self._cancellations: list[tuple[str, CancelledListener]] = []
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -56,10 +58,22 @@ class Listeners:
             if not waiting:
                 self._ends.pop((tenant, id), None)
 
+    @contextmanager
+    def cancellations_of(self, tenant: str, tell: CancelledListener) -> Iterator[None]:
+        entry = (tenant, tell)
+        self._cancellations.append(entry)
+        try:
+            yield
+        finally:
+            self._cancellations.remove(entry)
+
     def tell(self, events: Sequence[Event] | None) -> None:
         """A commit has become true; None: many have, look for yourselves."""
         if self._ends:
             self._tell_of_ends(events)
+        # Few commits cancel anything, and those of a busy worker are long: one fast look at each.
+        if self._cancellations and (events is None or Cancelled in map(type, events)):
+            self._tell_of_cancellations(events)
         self.commits.set()
 
     def close(self) -> None:
@@ -78,6 +92,11 @@ class Listeners:
         for event in events:
             if isinstance(event, Completed | Failed | Cancelled):
                 _resolve(self._ends.get((event.tenant, event.id), {}), event)
+
+    def _tell_of_cancellations(self, events: Sequence[Event] | None) -> None:
+        cancelled = [event for event in events or () if isinstance(event, Cancelled)]
+        for tenant, tell in list(self._cancellations):
+            tell(None if events is None else [each for each in cancelled if each.tenant == tenant])
 
 
 def _resolve(waiting: dict[asyncio.Future[EndEvent | None], int], event: EndEvent | None) -> None:

@@ -7,14 +7,14 @@ the events must be the ones that are kept.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from penstock.engines.records.shelves import shelf_of
 from penstock.errors import FormatError, PenstockError
 from penstock.insights.checks import Check
-from penstock.insights.stored import FROM_THE_BEGINNING, judged, stored_check, verdict_on
-from penstock.kernel import invariants
+from penstock.insights.findings import FROM_THE_BEGINNING, OF_EVERY_PART, Findings, Law, stored
 from penstock.kernel.invariants import Committed, Violation
 from penstock.kernel.job import Job
 from penstock.kernel.state import QueueState
@@ -26,6 +26,7 @@ from penstock.wire.record import decode_job
 COMMITS_PER_READ: Final = 64
 FIRST_COMMIT: Final = 1
 CONSERVATION: Final = 14
+SAME_TRUTH: Final = "records follow from events"
 _LIVE: Final = (Shelf.PENDING, Shelf.RUNNING)
 
 
@@ -38,23 +39,24 @@ class StoredRecords:
     async def run(self) -> AsyncIterator[Check]:
         """One check after the other; whoever calls closes the store."""
         if not await self._store.exists():
-            yield stored_check("tables", "warn", "there is no queue here yet")
+            yield stored("tables", "warn", "there is no queue here yet")
             return
         try:
             await self._store.open()
             first = await self._store.first_commit()
             log = await self._read_log()
         except (FormatError, PenstockError) as error:
-            yield stored_check("events", "fail", str(error))
+            yield stored("events", "fail", str(error))
             return
         events = sum(len(commit.events) for commit in log)
-        yield stored_check("events", "ok", f"{len(log):,} commits, {events:,} events")
-        yield await judged("tokens increase", invariants.tokens_increase, log)
+        yield stored("events", "ok", f"{len(log):,} commits, {events:,} events")
+        for check in await asyncio.to_thread(_judged, OF_EVERY_PART, log):
+            yield check
         if first != FIRST_COMMIT:
-            yield stored_check("invariants", "skip", "events were vacuumed; it needs the beginning")
+            yield stored("invariants", "skip", "events were vacuumed; it needs the beginning")
             return
-        for name, law in FROM_THE_BEGINNING.items():
-            yield await judged(name, law, log)
+        for check in await asyncio.to_thread(_judged, FROM_THE_BEGINNING, log):
+            yield check
         yield await self._compared(log)
 
     async def _read_log(self) -> list[Committed]:
@@ -75,7 +77,7 @@ class StoredRecords:
                 state.fold(commit.at, commit.events)
             kept = [job for tenant in state.tenants for job in await self._kept(tenant)]
         except (PenstockError, IllegalTransition, KeyError) as error:
-            return stored_check("records follow from events", "fail", str(error))
+            return stored(SAME_TRUTH, "fail", str(error))
         self.state = state
         found = {(job.tenant, job.id): job for job in kept}
         expected = {
@@ -89,8 +91,16 @@ class StoredRecords:
             for tenant, id in sorted(found.keys() | expected.keys())
             if found.get((tenant, id)) != expected.get((tenant, id))
         ]
-        return verdict_on("records follow from events", wrong, f"{len(expected):,} live jobs")
+        findings = Findings()
+        findings.add(SAME_TRUTH, wrong)
+        return findings.check(SAME_TRUTH, f"{len(expected):,} live jobs")
 
     async def _kept(self, tenant: str) -> list[Job]:
         bodies = await self._store.listing(tenant, _LIVE, None, None)
         return [decode_job("a listed record", body) for body in bodies]
+
+
+def _judged(laws: dict[str, Law], log: Sequence[Committed]) -> list[Check]:
+    findings = Findings()
+    findings.judge(laws, log)
+    return list(findings.checks(f"over {len(log):,} commits"))

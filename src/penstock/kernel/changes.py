@@ -1,4 +1,4 @@
-"""What a batch did to a state, for an engine that writes back only that.
+"""What a batch did to a state: to be taken back, or for an engine that writes back only that.
 
 Such an engine decides on a state that holds no more than the batch touches (`QueueState.adopt`),
 and its counters begin at zero, so that what they say afterwards is the difference.
@@ -6,7 +6,7 @@ and its counters begin at zero, so that what they say afterwards is the differen
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -23,17 +23,25 @@ class Changes(Struct, frozen=True):
     """Jobs that left the live state."""
 
 
-def net(
-    jobs: Iterable[tuple[Tenancy, str, Job | None]],
-    keys: Iterable[tuple[str, Scope, Hold | None]],
-    left: Sequence[Job],
-) -> Changes:
-    """Of all steps of a batch, oldest first, each with what it found: what they amount to."""
-    found: dict[tuple[Tenancy, str], Job | None] = {}
-    for tenancy, id, before in jobs:
-        found.setdefault((tenancy, id), before)
-    holds: dict[tuple[str, Scope], Hold | None] = {}
-    for tenant, scope, hold in keys:
-        holds.setdefault((tenant, scope), hold)
-    changed = [(before, tenancy.jobs.get(id)) for (tenancy, id), before in found.items()]
-    return Changes(changed, holds, left)
+class Undo:
+    """Every step of a batch, oldest first, each with what it found."""
+
+    __slots__ = ("fields", "jobs", "keys", "left", "paused")
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[Tenancy, str, Job | None]] = []
+        self.keys: list[tuple[str, Scope, Hold | None]] = []
+        self.left: list[Job] = []
+        self.paused: list[tuple[str, str, bool]] = []
+        self.fields: dict[str, object] = {}
+
+    def net(self) -> Changes:
+        """What all steps amount to."""
+        found: dict[tuple[Tenancy, str], Job | None] = {}
+        for tenancy, id, before in self.jobs:
+            found.setdefault((tenancy, id), before)
+        holds: dict[tuple[str, Scope], Hold | None] = {}
+        for tenant, scope, hold in self.keys:
+            holds.setdefault((tenant, scope), hold)
+        changed = [(before, tenancy.jobs.get(id)) for (tenancy, id), before in found.items()]
+        return Changes(changed, holds, self.left)

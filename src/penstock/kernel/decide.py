@@ -51,6 +51,7 @@ from penstock.kernel.events import (
     Unarchived,
 )
 from penstock.kernel.job import Job, Lease, State
+from penstock.kernel.segments import Head
 from penstock.kernel.state import QueueState
 
 EXPIRIES_PER_BATCH_MAX: Final = 100_000
@@ -73,13 +74,15 @@ def enqueue(
         if known.state is State.FAILED and not _is_key_taken(state, known, now.at):
             return _reopened(known, now)
         return _receipt(known)
+    if state.unadmitted(tenant, new.id) is not None:
+        return Receipt(new.id, "duplicate", State.PENDING)
     key_until = None
     if new.key is not None:
         hold = state.holder(tenant, (new.queue, new.type, new.key), now.at)
         if hold is not None:
             holder = state.find(tenant, hold.id, now.at)
             if holder is None or holder.life != hold.life:
-                return Receipt(hold.id, "duplicate", None)
+                return Receipt(hold.id, "duplicate", None, life=hold.life)
             return _receipt(holder)
         if new.unique_seconds > 0:
             key_until = now.at + new.unique_seconds
@@ -93,27 +96,32 @@ def enqueue(
     )  # fmt: skip
 
 
-def claim(state: QueueState, command: Claim, now: Moment) -> list[Claimed]:
+def claim(
+    state: QueueState, command: Claim, count: int, now: Moment
+) -> tuple[list[Claimed], Head | None]:
+    """The next claims, up to a count; or up to a head, whose jobs have to be admitted first."""
     tenancy = state.tenants.get(command.tenant)
     if tenancy is None:
-        return []
+        return [], None
     at = now.at
     lease_until = at + command.lease_seconds
     events: list[Claimed] = []
     for entry in tenancy.ready(command.queues, command.types):
-        job: Job = entry[-1]
+        job: Job | Head = entry[-1]
         if job.run_at > at:
             # Lanes may hold what another clock called due; here only this moment's time counts.
             continue
+        if isinstance(job, Head):
+            return events, job
         event = Claimed(
             now.position + len(events), at, job.tenant, job.queue, job.type, job.id, job.life,
             job.attempt + 1, command.operation, lease_until, job.enqueued_at, job.run_at,
             command.worker,
         )  # fmt: skip
         events.append(event)
-        if len(events) == command.count:
+        if len(events) == count:
             break
-    return events
+    return events, None
 
 
 def heartbeat(state: QueueState, tenant: str, beat: Beat, now: Moment) -> Extended | Progressed:
@@ -203,6 +211,8 @@ def cancel(state: QueueState, tenant: str, id: str, now: Moment) -> Cancelled | 
 
 def replay(state: QueueState, tenant: str, id: str, now: Moment) -> Replayed | State:
     """A state: it was opened before, so there is nothing to do."""
+    if state.unadmitted(tenant, id) is not None:
+        return State.PENDING
     job = known(state, tenant, id, now.at)
     if not job.is_terminal:
         return job.state
@@ -217,6 +227,8 @@ def replay(state: QueueState, tenant: str, id: str, now: Moment) -> Replayed | S
 
 
 def archive(state: QueueState, tenant: str, id: str, now: Moment) -> Archived | None:
+    if state.unadmitted(tenant, id) is not None:
+        raise WrongState(id, State.PENDING.value, "archive")
     job = known(state, tenant, id, now.at)
     if not job.is_terminal:
         raise WrongState(id, job.state.value, "archive")
@@ -226,6 +238,8 @@ def archive(state: QueueState, tenant: str, id: str, now: Moment) -> Archived | 
 
 
 def unarchive(state: QueueState, tenant: str, id: str, now: Moment) -> Unarchived | None:
+    if state.unadmitted(tenant, id) is not None:
+        return None
     job = known(state, tenant, id, now.at)
     if job.archived_at is None:
         return None
@@ -276,8 +290,10 @@ def _is_key_taken(state: QueueState, job: Job, at: float) -> bool:
 
 def _receipt(job: Job) -> Receipt:
     if job.state is State.COMPLETED:
-        return Receipt(job.id, "completed", job.state, job.result, job.result_codec, job.result_key)
-    return Receipt(job.id, "duplicate", job.state)
+        return Receipt(
+            job.id, "completed", job.state, job.result, job.result_codec, job.result_key, job.life
+        )
+    return Receipt(job.id, "duplicate", job.state, life=job.life)
 
 
 def _reopened(job: Job, now: Moment) -> Replayed:

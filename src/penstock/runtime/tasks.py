@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from math import isinf
 from typing import Any
@@ -144,3 +145,20 @@ class Signal:
             return True
         except TimeoutError:
             return False
+
+
+class Latch:
+    """Something happened: remembered until somebody has waited for it, and then forgotten."""
+
+    def __init__(self) -> None:
+        self._happened = asyncio.Event()
+
+    def set(self) -> None:
+        self._happened.set()
+
+    async def wait(self, timeout_seconds: float) -> None:
+        """Until it has happened since the last wait, or the time is up."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                await self._happened.wait()
+        self._happened.clear()

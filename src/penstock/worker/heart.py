@@ -16,7 +16,7 @@ from penstock.errors import (
 )
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
-from penstock.runtime.tasks import within
+from penstock.runtime.tasks import first_of, within
 from penstock.worker.running import Run
 
 BEATS_PER_LEASE: Final = 3
@@ -42,10 +42,16 @@ class Heart:
         self._lease_seconds = lease_seconds
         self._runs = runs
         self._abandon = abandon
+        self._hurry = asyncio.Event()
+
+    def beat_soon(self) -> None:
+        """Somebody has reason to think that a lease is gone."""
+        self._hurry.set()
 
     async def run(self) -> None:
         while True:
-            await self._clock.sleep(self._pause_seconds())
+            await first_of(self._clock.sleep(self._pause_seconds()), self._hurry.wait())
+            self._hurry.clear()
             now = self._clock.elapsed()
             for run in list(self._runs()):
                 limit = run.job.timeout_seconds + UNSTOPPABLE_SECONDS

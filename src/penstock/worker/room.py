@@ -17,18 +17,23 @@ class Room:
     """
 
     def __init__(self, concurrency: int, processes: int) -> None:
+        self.limit = concurrency
+        """How many jobs at once."""
+        self.ended = 0
+        """How many attempts are over."""
         self.runs: set[Run] = set()
         self.lingering = 0
         """Threads whose attempt is over, and which have not noticed."""
-        self._concurrency = concurrency
         self._processes = processes
         self._idle = asyncio.Event()
         self._idle.set()
+        self._busy = asyncio.Event()
         self._changes = Signal()
 
     @property
     def free(self) -> int:
-        return self._concurrency - len(self.runs) - self.lingering
+        # Where the limit was lowered, those above it finish first.
+        return max(0, self.limit - len(self.runs) - self.lingering)
 
     @property
     def free_processes(self) -> int:
@@ -39,13 +44,21 @@ class Room:
         return not self.runs
 
     def take(self, run: Run) -> None:
+        if not self.runs:
+            self._idle.clear()
+            self._busy.set()
         self.runs.add(run)
-        self._idle.clear()
 
     def give_up(self, run: Run) -> None:
         self.runs.discard(run)
+        self.ended += 1
         if not self.runs:
             self._idle.set()
+            self._busy.clear()
+        self._changes.set()
+
+    def resize(self, limit: int) -> None:
+        self.limit = limit
         self._changes.set()
 
     def linger(self, thread: Future[Any]) -> None:
@@ -66,6 +79,10 @@ class Room:
     async def idle(self) -> None:
         """Until nothing runs."""
         await self._idle.wait()
+
+    async def busy(self) -> None:
+        """Until something runs."""
+        await self._busy.wait()
 
     def _lingered(self) -> None:
         self.lingering -= 1

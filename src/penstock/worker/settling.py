@@ -69,7 +69,8 @@ class Settler:
                 work.append(self._give_back(ending))
             elif isinstance(ending, Stalled):
                 self._settled(ending)
-        await asyncio.gather(*work)
+        # One alone is sent at once, not a turn of the loop later, when the next claim has gone.
+        await (work[0] if len(work) == 1 else asyncio.gather(*work))
 
     async def _acknowledge(self, endings: list[Succeeded]) -> None:
         jobs = [ending.job for ending in endings]

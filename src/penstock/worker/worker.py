@@ -22,15 +22,16 @@ from msgspec.structs import asdict, replace
 
 from penstock.app.app import App
 from penstock.app.context import JobContext
-from penstock.app.running import run
 from penstock.client.queue import Queue
-from penstock.errors import LeaseLost, UnknownTask
 from penstock.kernel.job import Job
 from penstock.maintenance.monitor import Monitor
 from penstock.ports.backend import WorkerRecord
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
 from penstock.runtime.tasks import TaskSet, first_of, within
+from penstock.worker.adaptation import Adaptation
+from penstock.worker.attempts import ended
+from penstock.worker.cancellations import Cancellations
 from penstock.worker.claiming import Claiming
 from penstock.worker.endings import (
     Ending,
@@ -38,12 +39,11 @@ from penstock.worker.endings import (
     GivenBack,
     Stalled,
     Succeeded,
-    ending_of,
     timed_out,
 )
 from penstock.worker.heart import Heart
 from penstock.worker.hooks import Hooks, call_each, call_harmlessly
-from penstock.worker.options import Counters, WorkerOptions
+from penstock.worker.options import AUTO, CONCURRENCY, Counters, WorkerOptions
 from penstock.worker.places import Places
 from penstock.worker.registration import RUNNING_SHOWN_MAX, Registration, default_name
 from penstock.worker.room import Room
@@ -73,8 +73,9 @@ class Worker:
         self._app = app
         self._services = services or Services()
         self._started_at = self._services.clock.now()
-        self._room = Room(self.options.concurrency, self.options.processes)
-        self._places = Places(self.options.concurrency, self.options.processes, self._room.linger)
+        bounds = self.options.bounds
+        self._room = Room(bounds.within(CONCURRENCY), self.options.processes)
+        self._places = Places(bounds.ceiling, self.options.processes, self._room.linger)
         self._complaints = Complaints(logger, self._services.clock)
         self._hooks = Hooks(app, self._services.clock)
         self._tasks = TaskSet("worker")
@@ -132,16 +133,22 @@ class Worker:
         # What a start hook could not prepare no handler can use, so nothing is claimed then.
         await call_each(self._app.start_hooks, self._app)
         settler = Settler(queue, self._services, self._complaints, self._settled)
+        heart = self._heart(queue, settler)
+        cancellations = Cancellations(queue, self._services.clock, self._room, heart)
         registration = Registration(queue, self._services, lambda: self._describe(queue))
         settling = self._tasks.start("settling", settler.run())
         claiming = self._tasks.start("claims", self._claiming(queue, settler).run(self._stopping))
         essential = {
             settling,
             claiming,
-            self._tasks.start("heartbeats", self._heart(queue, settler).run()),
+            self._tasks.start("heartbeats", heart.run()),
+            self._tasks.start("cancellations", cancellations.run()),
             self._tasks.start("registration", registration.run()),
             self._tasks.start("stopping", self._stopping.wait()),
         }
+        if self.options.concurrency == AUTO:
+            adaptation = Adaptation(self._room, self.options.bounds, self._services.clock)
+            essential.add(self._tasks.start("adaptation", adaptation.run()))
         if self.options.monitor:
             monitor = Monitor(queue, self.name, self._services)
             essential.add(self._tasks.start("monitor", monitor.run()))
@@ -195,33 +202,11 @@ class Worker:
 
     async def _attempt(self, attempt: Run, settler: Settler) -> None:
         try:
-            ending = await self._ending(attempt)
+            ending = await ended(self._app, attempt, self._places.execute, self._services.clock)
         finally:
             self._room.give_up(attempt)
         if not attempt.is_over:
             settler.add(ending)
-
-    async def _ending(self, attempt: Run) -> Ending:
-        job, limit = attempt.job, None
-        try:
-            async with asyncio.timeout(job.timeout_seconds) as limit:
-                task = self._app.tasks.get(job.type)
-                if task is None:
-                    raise UnknownTask(job.type, self._app.tasks)
-                result = await run(self._app, task, attempt.context, self._places.execute)
-        except BaseException as error:  # noqa: BLE001  # a handler may raise anything at all
-            if attempt.lost is not None:
-                return Stalled(job, attempt.lost)
-            if attempt.given_back:
-                return GivenBack(job)
-            if limit is not None and limit.expired():
-                attempt.context.stop(LeaseLost(job.id))
-                return timed_out(job)
-            return ending_of(job, error, self._services.clock.now())
-        if attempt.lost is not None:
-            # It swallowed the cancellation; what it made counts for nothing all the same.
-            return Stalled(job, attempt.lost)
-        return Succeeded(job, result)
 
     def _settled(self, ending: Ending) -> None:
         match ending:
@@ -243,7 +228,7 @@ class Worker:
             pid=os.getpid(),
             tenant=queue.tenant,
             queues=None if self.options.queues is None else list(self.options.queues),
-            concurrency=self.options.concurrency,
+            concurrency=self._room.limit,
             started_at=self._started_at,
             seen_at=self._services.clock.now(),
             state="draining" if self._stopping.is_set() else "running",

@@ -71,6 +71,10 @@ class Courtesy:
     def saw_another(self) -> None:
         self._noticed_at = self._clock.elapsed()
 
+    def opened(self) -> None:
+        """What others committed before is history; if they still do, a lost race will tell."""
+        self._noticed_at = float("-inf")
+
     async def won(self) -> None:
         self._won_at = self._clock.elapsed()
         self._losses = 0

@@ -13,22 +13,41 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from math import inf
 from typing import Any, Final, TypeVar
 
 from penstock.engines.group_commit import OUTCOME_SECONDS_MAX, GroupCommit
 from penstock.engines.histories import read_back
 from penstock.engines.ledger import views
+from penstock.engines.ledger.imports.objects import AtHand
 from penstock.engines.ledger.journal import Journal, Listener
-from penstock.engines.listing import listing
 from penstock.engines.requests import Query, Request, decided
 from penstock.errors import Gap, PenstockError, QueueClosed
 from penstock.kernel.batch import Batch
-from penstock.kernel.events import EVENTS_PER_COMMIT, Event, JobEvent, commit_of, position_of
-from penstock.kernel.job import Job, State
+from penstock.kernel.commands import AbortImport
+from penstock.kernel.events import (
+    EVENTS_PER_COMMIT,
+    SYSTEM_TENANT,
+    Admitted,
+    Event,
+    JobEvent,
+    commit_of,
+    position_of,
+)
+from penstock.kernel.job import Job
+from penstock.kernel.manifest import NeedsChunk
+from penstock.kernel.segments import Waiting
 from penstock.kernel.settings import Settings
 from penstock.kernel.state import QueueState
-from penstock.ports.backend import Capabilities, Filter, Stats, VacuumReport, WorkerRecord
+from penstock.ports.backend import (
+    CancelledListener,
+    Capabilities,
+    Filter,
+    Stats,
+    VacuumReport,
+    WorkerRecord,
+)
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
 
@@ -38,6 +57,7 @@ Answer = TypeVar("Answer")
 
 POLL_SECONDS: Final = 0.1
 POLL_SECONDS_MAX: Final = 5.0
+PREFETCHED_SEGMENTS: Final = 2
 
 
 class LedgerEngine(GroupCommit):
@@ -79,15 +99,23 @@ class LedgerEngine(GroupCommit):
     # Reads
 
     async def get(self, tenant: str, ids: Sequence[str]) -> list[Job | None]:
-        def look(state: QueueState, at: float) -> list[Job | None]:
-            return [state.find(tenant, id, at) for id in ids]
+        def look(state: QueueState, at: float) -> list[Job | Waiting | None]:
+            return [find(state, id, at) for id in ids]
 
-        jobs = await self._look(look)
-        return [job and await self._whole(job) for job in jobs]
+        def find(state: QueueState, id: str, at: float) -> Job | Waiting | None:
+            return state.find(tenant, id, at) or state.unadmitted(tenant, id)
+
+        found = [await self._built(job) for job in await self._look(look)]
+        return await read_back(found, self._journal.read)
 
     async def jobs(self, tenant: str, filter: Filter) -> AsyncIterator[Job]:
-        for job in await self._look(lambda state, at: listing(state, tenant, filter, at)):
+        listing = await self._look(lambda state, at: views.listing(state, tenant, filter, at))
+        for job in listing.jobs:
             yield job
+        for chunk in listing.unadmitted:
+            for job in chunk.jobs(await self._journal.imports.rows(chunk.place)):
+                if filter.matches(job):
+                    yield job
 
     async def stats(self, tenant: str) -> Stats:
         return await self._look(
@@ -136,6 +164,14 @@ class LedgerEngine(GroupCommit):
     async def fetch(self, key: str) -> bytes:
         return await self._journal.fetch(key)
 
+    async def keep_import(self, run: str, data: bytes) -> str:
+        return await self._journal.imports.keep(run, data)
+
+    async def abort_import(self, run: str) -> int:
+        enqueued = await self.execute(AbortImport(SYSTEM_TENANT, run))
+        await self._journal.imports.delete(run)
+        return enqueued
+
     async def register(self, record: WorkerRecord) -> None:
         await self._journal.presence.register(record)
 
@@ -170,31 +206,53 @@ class LedgerEngine(GroupCommit):
                 if not happened and due <= rest:
                     return
 
+    def watch_cancelled(self, tenant: str, tell: CancelledListener) -> AbstractContextManager[None]:
+        return self._listeners.cancellations_of(tenant, tell)
+
+    def following(self) -> AbstractContextManager[None]:
+        return self._listeners.listening()
+
     # The loop
 
     async def _serve(self, requests: list[Request]) -> None:
         """Decides the requests until the result stands, then answers them."""
         is_confirmed = False
+        chunks = AtHand(self._journal.imports)
         while True:
-            with self._journal.turn():
-                at = self._journal.commit_time()
-                events, answers = self._decide(requests, at)
-                if events:
-                    if await self._journal.append(events, at):
-                        break
-                    is_confirmed = True
-                    continue
+            try:
+                with self._journal.turn():
+                    at = self._journal.commit_time()
+                    events, answers = self._decide(requests, at, chunks)
+                    if events:
+                        if await self._journal.append(events, at):
+                            break
+                        is_confirmed = True
+                        continue
+            except NeedsChunk as needs:
+                await chunks.bring(needs.place)
+                continue
             if is_confirmed or not await self._journal.catch_up():
                 break
             is_confirmed = True
         for request, answer in zip(requests, answers, strict=True):
             self._answer(request, answer)
+        self._prefetch(events)
 
-    def _decide(self, requests: list[Request], at: float) -> tuple[list[Event], list[Any]]:
+    def _prefetch(self, events: Sequence[Event]) -> None:
+        """Where jobs of an import were admitted, more of it will be wanted soon."""
+        imports = self._journal.state.imports
+        if imports.sources:
+            admitted = {(e.tenant, e.run) for e in events if isinstance(e, Admitted)}
+            for source in filter(None, map(imports.sources.get, admitted)):
+                self._journal.imports.prefetch(source.segments[:PREFETCHED_SEGMENTS])
+
+    def _decide(
+        self, requests: list[Request], at: float, chunks: AtHand
+    ) -> tuple[list[Event], list[Any]]:
         state = self._journal.state
         state.begin()
         try:
-            batch = Batch(state, at, self._journal.head.commit + 1, self._services.luck)
+            batch = Batch(state, at, self._journal.head.commit + 1, self._services.luck, chunks)
             answers = [decided(batch, state, request.work, at) for request in requests]
             if batch.events:
                 for command in self._journal.riders():
@@ -229,11 +287,12 @@ class LedgerEngine(GroupCommit):
         answer: Answer = await self._inbox.add(Query(look))
         return answer
 
-    async def _whole(self, job: Job) -> Job:
-        """A finished job is kept slim; what was let go is read back from the log."""
-        if job.state is not State.COMPLETED:
+    async def _built(self, job: Job | Waiting | None) -> Job | None:
+        """An unadmitted job is made from its row."""
+        if not isinstance(job, Waiting):
             return job
-        return await read_back(job, self._journal.read)
+        rows = await self._journal.imports.rows(job.place)
+        return job.job(rows[job.row - job.place.first])
 
 
 def _nothing(state: QueueState, at: float) -> None:

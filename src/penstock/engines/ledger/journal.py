@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from penstock.engines.consumers import Execute
+from penstock.engines.ledger.imports.objects import ImportObjects
 from penstock.engines.presence import Presence
 from penstock.kernel.commands import AnyCommand
 from penstock.kernel.events import Event, JobEvent
@@ -55,6 +56,7 @@ def ledger_capabilities(
         durability=durability,
         multi_process=multi_process,
         offload=True,
+        imports=True,
     )
 
 
@@ -74,6 +76,9 @@ class Journal(Protocol):
 
     @property
     def presence(self) -> Presence: ...
+
+    @property
+    def imports(self) -> ImportObjects: ...
 
     @property
     def capabilities(self) -> Capabilities: ...

@@ -16,6 +16,8 @@ from typing import Final
 
 from penstock.engines.consumers import Execute
 from penstock.engines.histories import history_of
+from penstock.engines.ledger.imports.objects import ImportObjects
+from penstock.engines.ledger.imports.sweep import sweep_imports
 from penstock.engines.ledger.journal import (
     Head,
     Listener,
@@ -32,7 +34,7 @@ from penstock.kernel.state import QueueState
 from penstock.ports.backend import Capabilities, VacuumReport
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
-from penstock.runtime.tasks import Signal
+from penstock.runtime.tasks import Latch
 
 RING_EVENTS_MAX: Final = 100_000
 
@@ -75,12 +77,13 @@ class MemoryJournal:
     def __init__(self, shared: SharedMemory, services: Services, listener: Listener) -> None:
         self.on_close: Callable[[], Awaitable[None]] = nothing_to_close
         self.presence = Presence(shared.side, services)
+        self.imports = ImportObjects(shared.side, services)
         self._listener = listener
         self._shared = shared
         self._services = services
         self._side = SideObjects(shared.side, services, services.clock)
         self._seen = shared.head.commit
-        self._signal = Signal()
+        self._news = Latch()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -108,6 +111,7 @@ class MemoryJournal:
 
     async def close(self) -> None:
         self._shared.followers.pop(self._tell, None)
+        await self.imports.stop()
 
     def commit_time(self) -> float:
         return max(round(self._services.clock.now(), 6), self.head.at)
@@ -138,7 +142,9 @@ class MemoryJournal:
         return []
 
     async def vacuum(self, execute: Execute) -> VacuumReport:
-        return VacuumReport(self._shared.first_commit)
+        horizon = self._services.clock.now() - self.state.settings.log_retention_seconds
+        deleted = await sweep_imports(self._shared.side, lambda: self.state, execute, horizon)
+        return VacuumReport(self._shared.first_commit, import_objects=deleted)
 
     async def first_commit(self) -> int:
         return self._shared.first_commit
@@ -152,7 +158,7 @@ class MemoryJournal:
             return history_of(chain.from_iterable(self._shared.ring.values()), tenant, id)
 
     async def changed(self, timeout_seconds: float) -> None:
-        await self._signal.wait(timeout_seconds)
+        await self._news.wait(timeout_seconds)
 
     async def keep(self, id: str, data: bytes) -> str:
         return await self._side.keep(id, data)
@@ -164,4 +170,4 @@ class MemoryJournal:
         """Called by whoever committed, from any thread."""
         assert self._loop is not None
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._signal.set)
+            self._loop.call_soon_threadsafe(self._news.set)

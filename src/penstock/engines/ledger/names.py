@@ -3,6 +3,7 @@
 Both layouts, besides what every engine keeps (`engines/names.py`):
     penstock.json                          format level and layout; written once
     knock                                  a slow writer asking the fast ones to wait
+    import/{run}/{nonce}.jsonl             rows of a bulk import
 Layout `log`:
     log/00000000000000000042.jsonl         commit 42
     checkpoint/00000000000000000042.jsonl  all live jobs as of commit 42
@@ -23,6 +24,7 @@ FLOOR: Final = "floor"
 KNOCK: Final = "knock"
 LOG: Final = "log/"
 CHECKPOINTS: Final = "checkpoint/"
+IMPORTS: Final = "import/"
 QUEUE: Final = "queue.json"
 ARCHIVE: Final = "archive/"
 
@@ -41,3 +43,17 @@ def commit_in(key: str) -> int | None:
     """The commit that a name of the log or of a checkpoint is about; None if it is neither."""
     digits = key.rpartition("/")[2].removesuffix(_SUFFIX)
     return int(digits) if digits.isdecimal() and len(digits) == 20 else None
+
+
+def import_key(run: str, name: str) -> str:
+    """Runs have names that can stand in a key as they are."""
+    return f"{run_prefix(run)}{name}{_SUFFIX}"
+
+
+def run_prefix(run: str) -> str:
+    return f"{IMPORTS}{run}/"
+
+
+def run_in(key: str) -> str:
+    """The run that an import object was written for."""
+    return key.removeprefix(IMPORTS).partition("/")[0]

@@ -15,6 +15,7 @@ from typing import Final
 
 from penstock.engines.calibration import CommitClock
 from penstock.engines.ledger.courtesy import Courtesy
+from penstock.engines.ledger.imports.objects import ImportObjects
 from penstock.engines.ledger.journal import Head, Listener, ledger_capabilities, nothing_to_close
 from penstock.engines.ledger.names import KNOCK
 from penstock.engines.ledger.watching import Watcher
@@ -39,6 +40,7 @@ class StoredJournal:
         self.head = Head(0, 0.0, "")
         self.on_close: Callable[[], Awaitable[None]] = nothing_to_close
         self.presence = Presence(store, services)
+        self.imports = ImportObjects(store, services)
         self.clock = CommitClock(store, services)
         self._store = store
         self._services = services
@@ -59,6 +61,7 @@ class StoredJournal:
 
     async def close(self) -> None:
         await self._watcher.stop()
+        await self.imports.stop()
         await self.on_close()
 
     def commit_time(self) -> float:

@@ -26,9 +26,10 @@ from penstock.engines.records.turns import Turn, charter_in
 from penstock.engines.records.vacuum import Vacuum
 from penstock.engines.requests import Request
 from penstock.engines.side import SideObjects
-from penstock.errors import Gap, PenstockError, QueueClosed, StoreUnavailable
+from penstock.errors import Gap, PenstockError, QueueClosed, StoreUnavailable, Unsupported
+from penstock.kernel.commands import Command, ImportCommand
 from penstock.kernel.events import EVENTS_PER_COMMIT, Event, JobEvent, commit_of, position_of
-from penstock.kernel.job import Job, State
+from penstock.kernel.job import Job
 from penstock.kernel.settings import Settings
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import Capabilities, Filter, Stats, VacuumReport, WorkerRecord
@@ -100,6 +101,11 @@ class RecordsEngine(GroupCommit):
     async def _close(self) -> None:
         await self._store.close()
 
+    async def execute(self, command: Command[Answer]) -> Answer:
+        if isinstance(command, ImportCommand):
+            raise self._no_imports()
+        return await super().execute(command)
+
     # Reads
 
     async def get(self, tenant: str, ids: Sequence[str]) -> list[Job | None]:
@@ -107,7 +113,7 @@ class RecordsEngine(GroupCommit):
             return [state.find(tenant, id, at) for id in ids]
 
         jobs = await self._look(look, [(tenant, id) for id in ids])
-        return [job and await self._whole(job) for job in jobs]
+        return await read_back(jobs, self._read)
 
     async def jobs(self, tenant: str, filter: Filter) -> AsyncIterator[Job]:
         at = await self._now()
@@ -170,6 +176,12 @@ class RecordsEngine(GroupCommit):
 
     async def fetch(self, key: str) -> bytes:
         return await self._side.fetch(key)
+
+    async def keep_import(self, run: str, data: bytes) -> str:
+        raise self._no_imports()
+
+    async def abort_import(self, run: str) -> int:
+        raise self._no_imports()
 
     async def register(self, record: WorkerRecord) -> None:
         await self._presence.register(record)
@@ -315,11 +327,8 @@ class RecordsEngine(GroupCommit):
         """The time as of which to look, with everything recorded that is dead by then."""
         return await self._look(lambda state, at: at, [])
 
-    async def _whole(self, job: Job) -> Job:
-        """A finished job is kept slim; what was let go is read back from its events."""
-        if job.state is not State.COMPLETED:
-            return job
-        return await read_back(job, self._read)
+    def _no_imports(self) -> Unsupported:
+        return Unsupported("bulk imports", self.capabilities.backend)
 
     async def _read(self, commit: int) -> Sequence[Event]:
         data = await self._store.commit(commit)

@@ -86,7 +86,7 @@ class Turn:
         state.settings = charter.settings
         state.consumers = charter.consumers
         state.swept_before = charter.swept_before
-        state.at = self.head.at
+        state.pending.at = self.head.at
         for tenant, queues in charter.paused.items():
             state.tenancy(tenant).paused.update(queues)
         completed = 0

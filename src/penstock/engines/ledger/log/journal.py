@@ -77,6 +77,7 @@ class LogJournal(StoredJournal):
     async def open(self) -> None:
         await both(self._load_all(), self.clock.calibrate_if_allowed())
         self.clock.require_close(self.state.settings.clock_skew_seconds)
+        self._courtesy.opened()
         if len(self._writers) > DIRECT_WRITERS_MAX:
             logger.warning(
                 "%d processes write %s; they slow each other down, put a broker between",

@@ -8,7 +8,9 @@ In this order, so that a crash between any two steps leaves at most garbage:
    nothing goes, so that a bad newest one can still be skipped; nor anything younger than the
    retention by the store's own clock, nor what a registered consumer has yet to read.
 3. Below the floor, log objects and older checkpoints are deleted.
-4. A commit forbids the publication of side objects named before the retention; then those that no
+4. Import objects whose jobs are all admitted, or whose run nobody published, are deleted; see
+   `imports.sweep`.
+5. A commit forbids the publication of side objects named before the retention; then those that no
    job and no retained event refers to are deleted.
 """
 
@@ -18,13 +20,14 @@ from collections.abc import Callable
 
 from penstock.engines.calibration import CommitClock
 from penstock.engines.consumers import Execute, drop_silent
+from penstock.engines.ledger.imports.sweep import sweep_imports
 from penstock.engines.ledger.log.floor import raise_floor, read_floor
 from penstock.engines.ledger.log.reader import LogReader
 from penstock.engines.ledger.log.startup import checkpoints
 from penstock.engines.ledger.names import LOG, checkpoint_key, commit_in
-from penstock.engines.names import DATA
+from penstock.engines.ledger.sweep import sweep_data
 from penstock.errors import Corrupt
-from penstock.kernel.commands import Expire, Sweep
+from penstock.kernel.commands import Expire
 from penstock.kernel.events import SYSTEM_TENANT, commit_of
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import VacuumReport
@@ -52,8 +55,9 @@ class Vacuum:
         floor, older = await self._raise_floor(state, horizon)
         log_objects = await self._delete_log(floor)
         old_checkpoints = await self._delete_checkpoints(older)
-        data_objects = await self._sweep_data(current, execute, horizon)
-        return VacuumReport(floor, log_objects, old_checkpoints, data_objects)
+        import_objects = await sweep_imports(self._store, current, execute, horizon)
+        data_objects = await sweep_data(self._store, current, execute, horizon)
+        return VacuumReport(floor, log_objects, old_checkpoints, data_objects, import_objects)
 
     async def prove(self, older: int, newest: int) -> None:
         """Folds the log between two checkpoints and compares: byte for byte, or `Corrupt`."""
@@ -112,30 +116,3 @@ class Vacuum:
         for key in gone:
             await self._store.delete(key)
         return len(gone)
-
-    async def _sweep_data(
-        self, current: Callable[[], QueueState], execute: Execute, horizon: float
-    ) -> int:
-        # Names have their writer's time, which may be this far ahead of the store's.
-        written_before = horizon - current().settings.clock_skew_seconds
-        old = [
-            entry.key
-            async for entry in self._store.list(DATA)
-            if entry.modified_at < written_before
-        ]
-        if not old:
-            return 0
-        await execute(Sweep(SYSTEM_TENANT, horizon))
-        needed = _needed_data(current())
-        gone = [key for key in old if key not in needed]
-        for key in gone:
-            await self._store.delete(key)
-        return len(gone)
-
-
-def _needed_data(state: QueueState) -> set[str]:
-    needed = set(state.released)
-    for tenancy in state.tenants.values():
-        for job in tenancy.jobs.values():
-            needed.update(key for key in (job.payload_key, job.result_key) if key is not None)
-    return needed

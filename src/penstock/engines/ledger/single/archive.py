@@ -3,6 +3,9 @@
 A job is archived only after its end was committed, and leaves `queue.json` by a later commit. If
 that commit is lost the job is archived again, so readers keep, of several records of one life,
 the one with the highest ending.
+
+Each line says how many there are and ends with a digest of what stands before it, so that nothing
+altered or cut short is taken for what happened. Lines from before that have neither.
 """
 
 from __future__ import annotations
@@ -15,11 +18,12 @@ import msgspec
 from msgspec import Struct
 
 from penstock.engines.ledger.names import ARCHIVE
+from penstock.engines.side import READS_OF_A_BAD_OBJECT
 from penstock.errors import Corrupt, ObjectNotFound
 from penstock.kernel.events import JobEvent, commit_of
 from penstock.kernel.job import Job
 from penstock.ports.store import ObjectStore, Overwrite
-from penstock.wire.level import UNREADABLE
+from penstock.wire.level import UNREADABLE, digest
 
 
 class ArchivedJob(Struct, frozen=True):
@@ -29,10 +33,14 @@ class ArchivedJob(Struct, frozen=True):
     ending_commit: int
     job: Job
     events: list[JobEvent]
+    records: int = 0
+    """How many stand in its object; 0: from before that was said."""
 
 
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(ArchivedJob)
+_DIGEST: Final = b',"digest":"'
+_DIGEST_END: Final = b'"}'
 
 
 class Archive:
@@ -43,13 +51,15 @@ class Archive:
         self, leaving: Sequence[tuple[Job, list[JobEvent]]], commit_id: str, at: float
     ) -> None:
         records = [
-            ArchivedJob(job.tenant, job.id, job.life, commit_of(job.trail[-1]), job, events)
+            ArchivedJob(
+                job.tenant, job.id, job.life, commit_of(job.trail[-1]), job, events, len(leaving)
+            )
             for job, events in leaving
         ]
         hour = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H")
         # The commit id makes the name ours alone: writing it twice is writing the same.
         key = f"{ARCHIVE}{hour}/{commit_id}.jsonl"
-        await self._store.put(key, _encoder.encode_lines(records), Overwrite())
+        await self._store.put(key, b"".join(map(_line, records)), Overwrite())
 
     async def read(self) -> list[ArchivedJob]:
         """Every archived life once, by the position at which it began."""
@@ -63,9 +73,36 @@ class Archive:
         return sorted(newest.values(), key=lambda record: record.life)
 
     async def _records(self, key: str) -> list[ArchivedJob]:
+        for _ in range(READS_OF_A_BAD_OBJECT - 1):
+            try:
+                return await self._read(key)
+            except Corrupt:
+                continue
+        return await self._read(key)
+
+    async def _read(self, key: str) -> list[ArchivedJob]:
         try:
-            return _decoder.decode_lines((await self._store.get(key)).data)
+            data = (await self._store.get(key)).data
         except ObjectNotFound:
             return []
+        try:
+            records = _decoder.decode_lines(data)
         except UNREADABLE as error:
             raise Corrupt(key, f"it can't be read ({error})") from error
+        for line, record in zip(data.splitlines(), records, strict=False):
+            if record.records not in (0, len(records)):
+                raise Corrupt(key, f"of its {record.records} records {len(records)} are there")
+            if record.records and not _is_intact(line):
+                raise Corrupt(key, "a digest is not that of its line: truncated or altered")
+        return records
+
+
+def _line(record: ArchivedJob) -> bytes:
+    # One line each: values that were read from the queue's object have its line breaks.
+    text = msgspec.json.format(_encoder.encode(record), indent=-1).removesuffix(b"}")
+    return b"".join((text, _DIGEST, digest(text).encode(), _DIGEST_END, b"\n"))
+
+
+def _is_intact(line: bytes) -> bool:
+    text, _, said = line.rpartition(_DIGEST)
+    return said == digest(text).encode() + _DIGEST_END

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from penstock.engines.consumers import Execute
 from penstock.engines.histories import history_of
+from penstock.engines.ledger.imports.sweep import sweep_imports
 from penstock.engines.ledger.journal import Head, Listener
 from penstock.engines.ledger.names import QUEUE
 from penstock.engines.ledger.single.archive import Archive
@@ -35,6 +36,7 @@ from penstock.engines.ledger.single.document import (
     encode_document,
 )
 from penstock.engines.ledger.stored import StoredJournal
+from penstock.engines.ledger.sweep import sweep_data
 from penstock.engines.side import READS_OF_A_BAD_OBJECT
 from penstock.errors import (
     Corrupt,
@@ -42,8 +44,8 @@ from penstock.errors import (
     OutcomeUnknown,
     StoreError,
 )
-from penstock.kernel.commands import AnyCommand
-from penstock.kernel.events import Event, JobEvent, JobFact, commit_of
+from penstock.kernel.commands import AnyCommand, Expire
+from penstock.kernel.events import SYSTEM_TENANT, Event, JobEvent, JobFact, commit_of
 from penstock.kernel.job import Job
 from penstock.ports.backend import VacuumReport
 from penstock.ports.store import Create, ObjectStore, PutMode, Replace, Written
@@ -76,6 +78,7 @@ class SingleJournal(StoredJournal):
         await self.catch_up()
         await self.clock.calibrate_if_allowed()
         self.clock.require_close(self.state.settings.clock_skew_seconds)
+        self._courtesy.opened()
         if self._store.name.startswith("gs://"):
             logger.warning(
                 "%s: GCS takes about one write a second of one object; layout log has no limit",
@@ -131,7 +134,12 @@ class SingleJournal(StoredJournal):
         return []
 
     async def vacuum(self, execute: Execute) -> VacuumReport:
-        return VacuumReport(await self.first_commit())
+        # Asked for its answer's sake: the settings are those of now.
+        await execute(Expire(SYSTEM_TENANT))
+        horizon = self.clock.now() - self.state.settings.log_retention_seconds
+        imported = await sweep_imports(self._store, lambda: self.state, execute, horizon)
+        swept = await sweep_data(self._store, lambda: self.state, execute, horizon)
+        return VacuumReport(await self.first_commit(), data_objects=swept, import_objects=imported)
 
     async def first_commit(self) -> int:
         return 1

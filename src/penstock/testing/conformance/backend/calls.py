@@ -8,6 +8,7 @@ import pytest
 
 from penstock.client.queue import Queue
 from penstock.errors import CallTimeout, JobCancelled, JobFailed
+from penstock.kernel.commands import Receipt
 from penstock.kernel.job import State
 from penstock.testing.clock import FakeClock
 from penstock.testing.conformance.backend.handles import Handles
@@ -15,6 +16,7 @@ from penstock.testing.conformance.backend.steps import (
     AT_ONCE,
     HANG_SECONDS,
     claim_one,
+    claimed,
     completed,
     found,
     meanwhile,
@@ -125,6 +127,42 @@ class Calls:
         async with meanwhile(queue.call("work", id="job")) as call:
             await queue.ack(await claim_one(queue, wait_seconds=WAIT_SECONDS), "better")
         assert call.result() == "better"
+
+    async def test_a_call_is_not_answered_by_an_earlier_life_of_its_id(self, queue: Queue) -> None:
+        await queue.configure(result_ttl_seconds=0)
+        earlier = await claimed(queue, id="job")
+
+        async def enqueue_after_its_end() -> Receipt:
+            await queue.ack(earlier, "of the earlier life")
+            return await queue.enqueue("work", id="job")
+
+        async with meanwhile(queue.answer("job", enqueue_after_its_end, WAIT_SECONDS)) as call:
+            job = await claim_one(queue, wait_seconds=WAIT_SECONDS)
+            assert job.life > earlier.life
+            assert not call.done()
+            await queue.ack(job, "of this life")
+        assert call.result() == "of this life"
+
+    async def test_a_call_is_not_answered_by_the_failure_that_it_opens_again(
+        self, queue: Queue
+    ) -> None:
+        earlier = await claimed(queue, id="job")
+
+        async def enqueue_after_its_failure() -> Receipt:
+            await queue.nack(earlier, "boom", retry=False)
+            return await queue.enqueue("work", id="job")
+
+        async with meanwhile(queue.answer("job", enqueue_after_its_failure, WAIT_SECONDS)) as call:
+            await queue.ack(await claim_one(queue, wait_seconds=WAIT_SECONDS), "better")
+        assert call.result() == "better"
+
+    async def test_a_receipt_says_which_life_it_is_about(self, queue: Queue) -> None:
+        first = await queue.enqueue("work", id="job", key="k")
+        again = await queue.enqueue("work", id="job")
+        by_key = await queue.enqueue("work", key="k")
+        assert first.life == again.life == by_key.life == (await found(queue, "job")).life
+        await queue.ack(await claim_one(queue))
+        assert (await queue.enqueue("work", id="job")).life == first.life
 
     async def test_a_cancelled_caller_does_not_take_the_job_along(
         self, queue: Queue, clock: FakeClock

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+
 import pytest
 
 from penstock.client.queue import Queue
 from penstock.errors import JobCancelled
+from penstock.kernel.events import Cancelled
 from penstock.kernel.job import State
+from penstock.ports.backend import Announcing
 from penstock.testing.clock import FakeClock
 from penstock.testing.conformance.backend.handles import Handles
 from penstock.testing.conformance.backend.leases import ACTS, Act
 from penstock.testing.conformance.backend.steps import (
     AT_ONCE,
+    HANG_SECONDS,
     claim_one,
     claimed,
     completed,
@@ -103,3 +109,53 @@ class Cancelling:
         with pytest.raises(JobCancelled):
             await other.ack(job)
         assert (await found(other, "job")).state is State.CANCELLED
+
+    async def test_who_listens_hears_what_was_cancelled_and_by_their_own_tenant_only(
+        self, queue: Queue, handles: Handles
+    ) -> None:
+        other, stranger = await handles.open(), await handles.open(tenant="stranger")
+        heard = _Heard()
+        with queue.watch_cancelled(heard):
+            for each in (other, stranger):
+                await each.enqueue("work", id="job")
+                await each.cancel("job")
+            # Whoever looks knows, and whoever knows is told.
+            job = await found(queue, "job")
+        heard.require(queue)
+        assert heard.lives == [("job", job.life)]
+        await other.enqueue("work", id="another")
+        await other.cancel("another")
+        await found(queue, "another")
+        assert heard.lives == [("job", job.life)]
+
+    async def test_who_follows_hears_of_others_cancellations_without_asking(
+        self, queue: Queue, handles: Handles
+    ) -> None:
+        if not queue.capabilities.push:
+            pytest.skip("this backend has to be asked")
+        other, heard = await handles.open(), _Heard()
+        heard.require(queue)
+        await other.enqueue("work", id="job")
+        with queue.watch_cancelled(heard), queue.following():
+            await other.cancel("job")
+            async with asyncio.timeout(HANG_SECONDS):
+                await heard.something.wait()
+        assert [id for id, _ in heard.lives] == ["job"]
+
+
+class _Heard:
+    """What a listener was told."""
+
+    def __init__(self) -> None:
+        self.lives: list[tuple[str, int]] = []
+        self.something = asyncio.Event()
+
+    def __call__(self, cancelled: Sequence[Cancelled] | None) -> None:
+        assert cancelled is not None, "nothing was skipped"
+        self.lives += [(event.id, event.life) for event in cancelled]
+        if self.lives:
+            self.something.set()
+
+    def require(self, queue: Queue) -> None:
+        if not isinstance(queue._backend, Announcing):
+            pytest.skip("this backend leaves it to heartbeats")

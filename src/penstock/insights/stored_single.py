@@ -1,0 +1,118 @@
+"""A check-up of layout `single`: the object itself, the archive, and the story that both tell.
+
+Each job stands there with its events, in `queue.json` or in the archive, so the log can be put
+together again as far as jobs go. What concerns whole queues is known only for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from itertools import groupby
+
+import msgspec
+from msgspec.structs import replace
+
+from penstock.engines.ledger.names import ARCHIVE, QUEUE
+from penstock.engines.ledger.single.archive import Archive, ArchivedJob
+from penstock.engines.ledger.single.document import Document, JobRecord, decode_document
+from penstock.errors import PenstockError
+from penstock.insights.checks import Check
+from penstock.insights.findings import FROM_THE_BEGINNING, OF_EVERY_PART, Findings, stored
+from penstock.kernel.events import Enqueued, Event, JobEvent, commit_of
+from penstock.kernel.invariants import Committed, Tally, Violation
+from penstock.kernel.job import ABSENT, Job
+from penstock.kernel.state import QueueState
+from penstock.kernel.transitions import IllegalTransition, apply, born
+from penstock.ports.store import ObjectStore
+from penstock.wire.snapshot import restore
+
+
+class SingleCheckup:
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self.state: QueueState | None = None
+
+    async def run(self) -> AsyncIterator[Check]:
+        try:
+            document = decode_document((await self._store.get(QUEUE)).data)
+            state = restore(
+                document.overview, [record.job for record in document.jobs], document.at
+            )
+        except PenstockError as error:
+            yield stored(QUEUE, "fail", str(error))
+            return
+        self.state = state
+        said = f"{len(document.jobs):,} jobs as of commit {document.commit:,}"
+        yield stored(QUEUE, "ok", said)
+        try:
+            archived = await Archive(self._store).read()
+        except PenstockError as error:
+            yield stored(ARCHIVE, "fail", str(error))
+            return
+        yield stored(ARCHIVE, "ok", f"{len(archived):,} jobs")
+        for check in await asyncio.to_thread(_judged, document, archived, state):
+            yield check
+
+
+def _judged(document: Document, archived: Sequence[ArchivedJob], state: QueueState) -> list[Check]:
+    findings = Findings()
+    lives = {(job.tenant, job.id, job.life) for job in (each.job for each in document.jobs)}
+    left = [each for each in archived if (each.tenant, each.id, each.life) not in lives]
+    findings.add("jobs are their events", _misfits(document.jobs, left, document.commit))
+    log = _log(document, left)
+    findings.judge(OF_EVERY_PART, log)
+    findings.judge(FROM_THE_BEGINNING, log)
+    tally = Tally()
+    tally.see(log)
+    findings.add("counts are conserved", tally.against(state))
+    events = sum(len(commit.events) for commit in log)
+    return list(findings.checks(f"over {events:,} events"))
+
+
+def _misfits(
+    live: Iterable[JobRecord], left: Iterable[ArchivedJob], newest: int
+) -> Iterable[Violation]:
+    """Jobs that are not what their events make of them."""
+    for job, events in (
+        *((record.job, record.events) for record in live),
+        *((record.job, record.events) for record in left),
+    ):
+        problem = _misfit(job, events, newest)
+        if problem is not None:
+            yield Violation(14, problem, None, job.tenant, job.id)
+
+
+def _misfit(job: Job, events: Sequence[JobEvent], newest: int) -> str | None:
+    first = events[0] if events else None
+    if not isinstance(first, Enqueued):
+        return "its events do not begin with its enqueue"
+    if commit_of(events[-1].position) > newest:
+        return "its events go on after the newest commit"
+    try:
+        made = born(first)
+        for event in events[1:]:
+            made = apply(made, event)
+    except IllegalTransition as error:
+        return str(error)
+    return None if _comparable(made) == _comparable(job) else "it is not what its events make of it"
+
+
+def _comparable(job: Job) -> tuple[Job, bytes]:
+    """Without its result, which may have been let go, nor what its payload is indented by."""
+    payload = msgspec.json.format(bytes(job.payload), indent=-1) if job.payload else b""
+    return replace(job, payload=ABSENT, result=ABSENT), payload
+
+
+def _log(document: Document, left: Iterable[ArchivedJob]) -> list[Committed]:
+    """Every event that is known, in order, as the commits that they were in."""
+    by_position: dict[int, Event] = {event.position: event for event in document.events}
+    stories = [record.events for record in document.jobs] + [record.events for record in left]
+    for story in stories:
+        by_position.update((event.position, event) for event in story)
+    events = [by_position[position] for position in sorted(by_position)]
+    commits = groupby(events, lambda event: commit_of(event.position))
+    return [
+        Committed(commit, "", group[0].at, group)
+        for commit, group in ((commit, list(each)) for commit, each in commits)
+    ]

@@ -1,0 +1,26 @@
+"""Redis and PostgreSQL come up, and give whoever asks a place of its own."""
+
+from __future__ import annotations
+
+import psycopg
+import redis
+
+from tests.servers.postgres import Postgres
+from tests.servers.redis import Redis
+
+
+def test_redis_keeps_until_it_is_emptied(redis_server: Redis) -> None:
+    with redis.Redis.from_url(redis_server.url) as client:
+        client.set("key", "value")
+        assert client.get("key") == b"value"
+        redis_server.empty()
+        assert client.get("key") is None
+
+
+def test_postgres_gives_empty_databases(postgres_server: Postgres) -> None:
+    first, second = postgres_server.new_database(), postgres_server.new_database()
+    with psycopg.connect(first) as connection:
+        connection.execute("CREATE TABLE jobs (id text)")
+    with psycopg.connect(second) as connection:
+        tables = connection.execute("SELECT 1 FROM pg_tables WHERE tablename = 'jobs'")
+        assert tables.fetchall() == []
