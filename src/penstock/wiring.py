@@ -81,7 +81,7 @@ def import_writer(
         raise InvalidInput("import_writer takes a URL or a store, not both")
     address = parse(url if store is None else "memory://", options)
     if address.scheme in RECORD_SCHEMES:
-        raise Unsupported("bulk imports", address.url)
+        raise Unsupported("bulk imports", f"{address.scheme}://")
     if store is not None:
         made, close = _adapted(store), nothing_to_close
     elif address.scheme == "memory":
@@ -102,7 +102,8 @@ def import_writer(
 def open_store(address: Address) -> ObjectStore:
     """The store that an address with one names."""
     options = address.options
-    assert address.scheme not in RECORD_SCHEMES, "it names no object store"
+    if address.scheme in RECORD_SCHEMES:
+        raise Unsupported("keeping objects", f"{address.scheme}://")
     if address.scheme == "file":
         from penstock.stores.local import local_store
 

@@ -13,6 +13,7 @@ from contextlib import aclosing
 
 from pyspark.sql.types import StructType
 
+from penstock.errors import InvalidOption
 from penstock.kernel.events import Enqueued, JobFact
 from penstock.kernel.job import Job
 from penstock.kernel.transitions import apply, born
@@ -45,10 +46,14 @@ async def _jobs(options: ReadOptions, span: Span) -> list[Job]:
     async with opened(options.address) as source:
         if isinstance(source, LogSource):
             return canonical(all_jobs(await source.state_as_of(span.last)))
-        return await _folded(source, span, until_of(options))
+        return await _folded(source, span, options)
 
 
-async def _folded(source: BackendSource, span: Span, until: float | None) -> list[Job]:
+async def _folded(source: BackendSource, span: Span, options: ReadOptions) -> list[Job]:
+    until = until_of(options)
+    if span.first > 1:
+        rule = f"events before commit {span.first} were vacuumed, and jobs are folded from them"
+        raise InvalidOption("table", options.table, f"{rule}; read events or attempts")
     jobs: dict[int, Job] = {}
     async with aclosing(source.chunks(span)) as chunks:
         async for chunk in chunks:
