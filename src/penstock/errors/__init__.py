@@ -146,3 +146,7 @@ __all__ = [
     "WarehouseMissing",
     "WrongState",
 ]
+
+for _name in __all__:
+    # In tracebacks and logs they are called as everybody imports them.
+    globals()[_name].__module__ = __name__
