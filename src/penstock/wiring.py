@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from penstock.address import Address, parse
+from penstock.address import RECORD_SCHEMES, Address, parse
 from penstock.client.blocking import BlockingQueue
 from penstock.client.import_writer import ImportWriter
 from penstock.client.queue import Queue
@@ -14,8 +14,10 @@ from penstock.engines.ledger.imports.objects import ImportObjects
 from penstock.engines.ledger.journal import Journal, Listener, nothing_to_close
 from penstock.engines.ledger.layouts import open_journal
 from penstock.engines.ledger.memory import MemoryJournal, SharedMemory
-from penstock.errors import InvalidInput
+from penstock.engines.records.engine import RecordsEngine
+from penstock.errors import InvalidInput, Unsupported
 from penstock.ports.backend import Backend
+from penstock.ports.records import RecordStore
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
 from penstock.stores.layers.retrying import Retrying
@@ -29,7 +31,7 @@ _shared_memories: Final[dict[str, SharedMemory]] = {}
 def open(
     url: str | None = None,
     *,
-    store: ObjectStore | None = None,
+    store: ObjectStore | RecordStore | None = None,
     codecs: Iterable[Codec] = (),
     services: Services | None = None,
     layer: Callable[[ObjectStore], ObjectStore] | None = None,
@@ -37,8 +39,9 @@ def open(
 ) -> Queue:
     """A queue, to be used with `async with`. See the guide for the URLs and options.
 
-    Without a URL, `PENSTOCK_URL` is used. `store` takes any object store of your own instead,
-    or a ready-made obstore client. `layer` is put around the store, such as one that counts.
+    Without a URL, `PENSTOCK_URL` is used. `store` takes any store of your own instead, of objects
+    or of records, or a ready-made obstore client. `layer` is put around a store of objects, such
+    as one that counts.
     """
     services = services or Services()
     if store is not None and url is not None:
@@ -77,6 +80,8 @@ def import_writer(
     if store is not None and url is not None:
         raise InvalidInput("import_writer takes a URL or a store, not both")
     address = parse(url if store is None else "memory://", options)
+    if address.scheme in RECORD_SCHEMES:
+        raise Unsupported("bulk imports", f"{address.scheme}://")
     if store is not None:
         made, close = _adapted(store), nothing_to_close
     elif address.scheme == "memory":
@@ -97,6 +102,8 @@ def import_writer(
 def open_store(address: Address) -> ObjectStore:
     """The store that an address with one names."""
     options = address.options
+    if address.scheme in RECORD_SCHEMES:
+        raise Unsupported("keeping objects", f"{address.scheme}://")
     if address.scheme == "file":
         from penstock.stores.local import local_store
 
@@ -116,6 +123,13 @@ def open_patient_store(address: Address, services: Services) -> ObjectStore:
     return _patient(open_store(address), services)
 
 
+def open_records(address: Address, services: Services) -> RecordStore:
+    """The record store that an address with one names."""
+    from penstock.engines.records.sqlite.store import SqliteStore
+
+    return SqliteStore(address.path, services, fsync=address.options.fsync)
+
+
 def open_backend(address: Address, services: Services | None = None) -> Backend:
     """What a queue asks, for those who ask about all tenants at once; to be started and stopped."""
     return _backend(address, None, services or Services(), _bare)
@@ -123,11 +137,21 @@ def open_backend(address: Address, services: Services | None = None) -> Backend:
 
 def _backend(
     address: Address,
-    store: ObjectStore | None,
+    store: ObjectStore | RecordStore | None,
     services: Services,
     layer: Callable[[ObjectStore], ObjectStore],
 ) -> Backend:
     options = address.options
+    records = _records(address, store, services)
+    if records is not None:
+        if layer is not _bare:
+            raise InvalidInput("a layer goes around a store of objects, not of records")
+        return RecordsEngine(
+            records,
+            services,
+            group_commit=options.group_commit,
+            outcome_seconds_max=options.outcome_seconds_max,
+        )
 
     async def open_memory(listener: Listener) -> Journal:
         journal = MemoryJournal(shared, services, listener)
@@ -157,6 +181,16 @@ def _backend(
         group_commit=options.group_commit,
         outcome_seconds_max=options.outcome_seconds_max,
     )
+
+
+def _records(
+    address: Address, store: ObjectStore | RecordStore | None, services: Services
+) -> RecordStore | None:
+    """The store of records, where it is one that was given or named."""
+    if store is None:
+        named = address.scheme in RECORD_SCHEMES
+        return open_records(address, services) if named else None
+    return cast("RecordStore", store) if hasattr(store, "turn") else None
 
 
 def _patient(store: ObjectStore, services: Services) -> ObjectStore:

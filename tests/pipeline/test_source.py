@@ -50,6 +50,13 @@ def single_url(tmp_path_factory: pytest.TempPathFactory) -> str:
     return url
 
 
+@pytest.fixture(scope="module")
+def sqlite_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    url = f"sqlite://{tmp_path_factory.mktemp('records')}/queue.db?fsync=off"
+    asyncio.run(write_lives(url))
+    return url
+
+
 def times(folder: Path) -> list[float]:
     """When each commit was."""
     return [
@@ -98,6 +105,15 @@ def test_the_same_story_comes_from_layout_single(spark: SparkSession, single_url
     assert rows(split, "commit", "event", "id") == STORY
     payloads = rows(split.where("payload is not null and id = 'a'"), "payload")
     assert payloads == [('{"id":7}',)]
+
+
+def test_the_same_story_comes_from_a_store_of_records(spark: SparkSession, sqlite_url: str) -> None:
+    split = read(spark, sqlite_url, "events", partitions=3)
+    assert rows(split, "commit", "event", "id") == STORY
+    assert split.rdd.getNumPartitions() == 3
+    jobs = read(spark, sqlite_url, "jobs")
+    states = [("a", "completed"), ("c", "cancelled"), ("b", "pending")]
+    assert rows(jobs, "id", "state") == states
 
 
 def test_attempts_are_those_that_ran(spark: SparkSession, url: str) -> None:

@@ -7,17 +7,18 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from penstock.engines.ledger import calibration
+from penstock.engines import calibration
 from penstock.engines.ledger.engine import LedgerEngine
 from penstock.engines.ledger.imports.objects import AtHand
 from penstock.engines.ledger.log import startup, vacuum
 from penstock.engines.ledger.log.floor import read_floor
 from penstock.engines.ledger.log.journal import LogJournal
 from penstock.engines.ledger.log.vacuum import Vacuum
-from penstock.engines.ledger.names import DATA, log_key
-from penstock.engines.ledger.requests import Query, Request
+from penstock.engines.ledger.names import log_key
 from penstock.engines.ledger.single.document import Document
 from penstock.engines.ledger.sweep import needed_data
+from penstock.engines.names import DATA
+from penstock.engines.requests import Query, Request
 from penstock.errors import Corrupt, LeaseLost, PreconditionFailed, PutUnknown, StoreError
 from penstock.kernel import decide, importing
 from penstock.kernel.job import Job, Lease, State

@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, TypeVar
 
-from penstock.address import Address, parse
+from penstock.address import RECORD_SCHEMES, Address, parse
 from penstock.cli.output import err
 from penstock.client.queue import Queue
 from penstock.errors import InvalidInput, NoQueue
 from penstock.runtime.loops import new_loop
+from penstock.runtime.services import Services
 from penstock.wiring import open as open_queue
-from penstock.wiring import open_store
+from penstock.wiring import open_records, open_store
 
 Result = TypeVar("Result")
 
@@ -54,6 +55,14 @@ async def opened(
 
 async def require_queue(address: Address) -> None:
     if address.scheme == "memory":
+        return
+    if address.scheme in RECORD_SCHEMES:
+        records = open_records(address, Services())
+        try:
+            if not await records.exists():
+                raise NoQueue(address.url)
+        finally:
+            await records.close()
         return
     from penstock.engines.ledger.marker import read_marker
 

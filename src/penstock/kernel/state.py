@@ -14,6 +14,7 @@ from copy import copy
 from heapq import heappop, heappush
 from typing import Final, assert_never
 
+from penstock.kernel.changes import Changes, Undo
 from penstock.kernel.events import (
     Admitted,
     Checkpointed,
@@ -65,6 +66,8 @@ class QueueState:
         self.leases = Leases()
         self.completed = Ranking(self.is_current)
         """Completed jobs: (ended_at, life)."""
+        self.completed_elsewhere = 0
+        """How many more there are, where this state is only the part that a batch touches."""
         self.dead_letters = Ranking(self.is_current)
         """Failed and cancelled jobs: (ended_at, life)."""
         self.archived = Ranking(self.is_current)
@@ -75,7 +78,7 @@ class QueueState:
         self._left: list[Job] = []
         """Jobs that have left since the last `seal`."""
         self._key_expiries: list[tuple[float, str, Scope, int]] = []
-        self._undo: _Undo | None = None
+        self._undo: Undo | None = None
 
     def tenancy(self, tenant: str) -> Tenancy:
         tenancy = self.tenants.get(tenant)
@@ -187,13 +190,19 @@ class QueueState:
 
     def begin(self) -> None:
         assert self._undo is None, "one batch at a time"
-        self._undo = _Undo()
+        self._undo = Undo()
         self.imports.begin()
 
     def settle(self) -> None:
         """What was applied since `begin` stands."""
         self._undo = None
         self.imports.settle()
+
+    def changed(self) -> Changes:
+        """What everything since `begin` amounts to."""
+        undo = self._undo
+        assert undo is not None, "nothing was begun"
+        return undo.net()
 
     def rollback(self) -> None:
         """Takes back everything since `begin`."""
@@ -231,7 +240,8 @@ class QueueState:
             while (entry := ranking.first()) is not None:
                 job: Job = entry[-1]
                 overflow = (
-                    ranking is self.completed and len(ranking) > self.settings.finished_jobs_max
+                    ranking is self.completed
+                    and len(ranking) + self.completed_elsewhere > self.settings.finished_jobs_max
                 )
                 if not (overflow or self._has_lapsed(job, at)):
                     break
@@ -381,16 +391,3 @@ class QueueState:
         self.tenancy(tenant).keys[scope] = hold
         if hold.until is not None:
             heappush(self._key_expiries, (hold.until, tenant, scope, hold.life))
-
-
-class _Undo:
-    """What a batch found before it changed it."""
-
-    __slots__ = ("fields", "jobs", "keys", "left", "paused")
-
-    def __init__(self) -> None:
-        self.jobs: list[tuple[Tenancy, str, Job | None]] = []
-        self.keys: list[tuple[str, Scope, Hold | None]] = []
-        self.left: list[Job] = []
-        self.paused: list[tuple[str, str, bool]] = []
-        self.fields: dict[str, object] = {}

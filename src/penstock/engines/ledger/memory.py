@@ -14,18 +14,18 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Final
 
-from penstock.engines.ledger.histories import history_of
+from penstock.engines.consumers import Execute
+from penstock.engines.histories import history_of
 from penstock.engines.ledger.imports.objects import ImportObjects
 from penstock.engines.ledger.imports.sweep import sweep_imports
 from penstock.engines.ledger.journal import (
-    Execute,
     Head,
     Listener,
     ledger_capabilities,
     nothing_to_close,
 )
-from penstock.engines.ledger.presence import Presence
-from penstock.engines.ledger.side import SideObjects
+from penstock.engines.presence import Presence
+from penstock.engines.side import SideObjects
 from penstock.errors import Gap
 from penstock.kernel.commands import AnyCommand
 from penstock.kernel.events import Event, JobEvent, position_of

@@ -13,14 +13,14 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from penstock.engines.ledger.calibration import CommitClock
+from penstock.engines.calibration import CommitClock
 from penstock.engines.ledger.courtesy import Courtesy
 from penstock.engines.ledger.imports.objects import ImportObjects
 from penstock.engines.ledger.journal import Head, Listener, ledger_capabilities, nothing_to_close
 from penstock.engines.ledger.names import KNOCK
-from penstock.engines.ledger.presence import Presence
-from penstock.engines.ledger.side import SideObjects
 from penstock.engines.ledger.watching import Watcher
+from penstock.engines.presence import Presence
+from penstock.engines.side import SideObjects
 from penstock.errors import PreconditionFailed, PutUnknown, StoreError
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import Capabilities

@@ -1,25 +1,20 @@
-"""Looking at the state: lists, counts, and whether waiting is over. Nothing here changes it."""
+"""Looking at the state: counts, and whether waiting is over. Nothing here changes it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from copy import copy
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
-from typing import TypeAlias
 
 from msgspec import Struct
 
-from penstock.errors import Gap
-from penstock.kernel.events import Completed, Enqueued, Event, commit_of
-from penstock.kernel.job import ABSENT, Job, State
+from penstock.engines.listing import listing as admitted_listing
+from penstock.engines.listing import named
+from penstock.kernel.job import Job, State
 from penstock.kernel.manifest import ChunkPlace, Row
 from penstock.kernel.segments import Segment, Waiting
 from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import QueueCounts, Tenancy
 from penstock.ports.backend import Filter, QueueStats, Stats
-
-Read: TypeAlias = Callable[[int], Awaitable[Sequence[Event]]]
-"""Reads one commit; raises `Gap` where it was vacuumed."""
 
 
 class UnadmittedChunk(Struct, frozen=True):
@@ -42,12 +37,8 @@ class Listing(Struct, frozen=True):
 
 
 def listing(state: QueueState, tenant: str, filter: Filter, at: float) -> Listing:
-    tenancy = state.tenants.get(tenant)
-    if tenancy is None:
-        return Listing([], [])
-    jobs = [job for job in tenancy.jobs.values() if filter.matches(job)]
-    jobs = [job for job in jobs if state.find(tenant, job.id, at) is not None]
-    return Listing(sorted(jobs, key=lambda job: job.life), _unadmitted(state, tenant, filter))
+    jobs = admitted_listing(state, tenant, filter, at)
+    return Listing(jobs, _unadmitted(state, tenant, filter))
 
 
 def _unadmitted(state: QueueState, tenant: str, filter: Filter) -> list[UnadmittedChunk]:
@@ -86,7 +77,7 @@ def stats(state: QueueState, tenant: str, commit: int, at: float) -> Stats:
     }
     rest = sum(unadmitted.values())
     totals[State.PENDING] += rest
-    return Stats(_named(totals), queues, len(tenancy.jobs), commit, at, rest)
+    return Stats(named(totals), queues, len(tenancy.jobs), commit, at, rest)
 
 
 def may_be_ready(
@@ -114,52 +105,6 @@ def next_due_seconds(state: QueueState, at: float) -> float:
     if lease_until is not None:
         due_at = min(due_at, lease_until + state.settings.clock_skew_seconds)
     return due_at - at
-
-
-async def read_back(jobs: Sequence[Job | None], read: Read) -> list[Job | None]:
-    """Completed jobs with what was let go to keep them slim, where the log still has it.
-
-    A commit is read once, however many of the jobs it is about.
-    """
-    slim = [job for job in jobs if job is not None and job.state is State.COMPLETED]
-    payloads = await _events_at({job.life for job in slim if _lacks_payload(job)}, read)
-    results: dict[int, Completed] = {}
-    sought = [job for job in slim if job.result is ABSENT and job.result_key is None]
-    for back in range(1, max((len(job.trail) for job in sought), default=0) + 1):
-        # The completion is the last transition, unless the job was archived since.
-        sought = [job for job in sought if job.life not in results and back <= len(job.trail)]
-        found = await _events_at({job.trail[-back] for job in sought}, read)
-        for event in found.values():
-            if isinstance(event, Completed):
-                results[event.life] = event
-    return [job and _filled(job, payloads.get(job.life), results.get(job.life)) for job in jobs]
-
-
-def _lacks_payload(job: Job) -> bool:
-    return job.payload is ABSENT and job.payload_key is None
-
-
-def _filled(job: Job, enqueued: Event | None, completed: Completed | None) -> Job:
-    if enqueued is None and completed is None:
-        return job
-    whole = copy(job)
-    if isinstance(enqueued, Enqueued):
-        whole.payload = enqueued.payload
-    if completed is not None:
-        whole.result = completed.result
-    return whole
-
-
-async def _events_at(positions: set[int], read: Read) -> dict[int, Event]:
-    """The events at these positions, as far as the log still has them."""
-    found: dict[int, Event] = {}
-    for commit in sorted({commit_of(position) for position in positions}):
-        try:
-            events = await read(commit)
-        except Gap:
-            continue
-        found.update((event.position, event) for event in events if event.position in positions)
-    return found
 
 
 def _scheduled_by_queue(state: QueueState, tenancy: Tenancy) -> dict[str, int]:
@@ -192,7 +137,7 @@ def _queue_stats(tenancy: Tenancy, queue: str, scheduled: int, unadmitted: int) 
     totals = {**counts.now, State.PENDING: counts.now[State.PENDING] + unadmitted}
     return QueueStats(
         queue=queue,
-        totals=_named(totals),
+        totals=named(totals),
         pending=counts.live(State.PENDING) + unadmitted,
         scheduled=scheduled,
         running=counts.live(State.RUNNING),
@@ -200,8 +145,3 @@ def _queue_stats(tenancy: Tenancy, queue: str, scheduled: int, unadmitted: int) 
         oldest_ready_at=min(waiting, default=None),
         unadmitted=unadmitted,
     )
-
-
-def _named(totals: dict[State, int]) -> dict[str, int]:
-    """By the plain names of the states, for people and JSON; those without jobs are left out."""
-    return {state.value: totals[state] for state in State if totals.get(state)}

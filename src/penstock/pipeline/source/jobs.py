@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from penstock.engines.ledger.imports.objects import ImportObjects
 from penstock.engines.ledger.views import Listing, unadmitted_chunks
+from penstock.errors import InvalidOption
 from penstock.kernel.events import Admitted, Enqueued, JobFact, commit_of
 from penstock.kernel.job import Job
 from penstock.kernel.transitions import apply, born
@@ -55,6 +56,9 @@ async def _listing(options: ReadOptions, span: Span) -> Listing:
         if isinstance(source, LogSource):
             state = await source.state_as_of(span.last)
             return Listing(canonical(all_jobs(state)), unadmitted_chunks(state.imports.segments()))
+        if span.first > 1:
+            rule = f"events before commit {span.first} were vacuumed, and jobs are folded from them"
+            raise InvalidOption("table", options.table, f"{rule}; read events or attempts")
         return Listing(await _folded(source, Moment(span.last, until_of(options))), [])
 
 

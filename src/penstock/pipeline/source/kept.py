@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from penstock.errors import Gap
 from penstock.kernel.events import Event, commit_of, position_of
 from penstock.kernel.job import Job, State
 from penstock.pipeline.source.chunks import Bounds, Chunk, Span
@@ -17,6 +18,8 @@ from penstock.wire.commit import encode_event
 
 EVENTS_PER_CHUNK: Final = 10_000
 JOBS_PER_PART: Final = 1_000
+BEFORE_THE_FIRST: Final = 1
+"""A position that no event has: there is no commit before the first."""
 
 
 class BackendSource:
@@ -30,7 +33,8 @@ class BackendSource:
         return self._backend.capabilities.backend
 
     async def bounds(self, after: int = 0) -> Bounds:
-        return Bounds(1, commit_of(await self._backend.last_position()))
+        head = commit_of(await self._backend.last_position())
+        return Bounds(await self._floor(), head)
 
     def partitions(self, span: Span, count: int | None) -> list[Span]:
         # Each part is found by reading past those before it, so more than one is to be asked for.
@@ -87,6 +91,18 @@ class BackendSource:
                     lines = []
         if lines:
             yield self._chunk(lines)
+
+    async def _floor(self) -> int:
+        """The first commit that there is: whoever asks for what was before it is told."""
+        events = self._backend.events(None, BEFORE_THE_FIRST, follow=False)
+        try:
+            await anext(events, None)
+        except Gap as gap:
+            return gap.floor
+        finally:
+            if isinstance(events, AsyncGenerator):
+                await events.aclose()
+        return 1
 
     def _chunk(self, lines: list[bytes]) -> Chunk:
         return Chunk(self.name, b"\n".join(lines), len(lines))

@@ -14,7 +14,7 @@ from typing import Final
 from penstock.engines.ledger.log.floor import FIRST_SLOT, read_floor
 from penstock.engines.ledger.log.startup import checkpoints, newest_checkpoint
 from penstock.engines.ledger.names import LOG, commit_in, log_key
-from penstock.engines.ledger.side import READS_OF_A_BAD_OBJECT
+from penstock.engines.side import READS_OF_A_BAD_OBJECT
 from penstock.errors import Corrupt, Gap, InvalidOption, ObjectNotFound
 from penstock.kernel.events import position_of
 from penstock.kernel.state import QueueState

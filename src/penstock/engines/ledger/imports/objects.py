@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from penstock.engines.ledger.names import import_key, run_prefix
-from penstock.engines.ledger.side import READS_OF_A_BAD_OBJECT
+from penstock.engines.side import READS_OF_A_BAD_OBJECT
 from penstock.errors import Corrupt, ObjectNotFound, PenstockError
 from penstock.kernel.manifest import ChunkPlace, NeedsChunk, Row
 from penstock.kernel.segments import Segment

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from penstock.engines.ledger.journal import Execute
+from penstock.engines.consumers import Execute
 from penstock.engines.ledger.names import IMPORTS, run_in
 from penstock.errors import RunPublished
 from penstock.kernel.commands import AbortImport, Sweep

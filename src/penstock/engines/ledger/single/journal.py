@@ -21,11 +21,11 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from penstock.engines.ledger.histories import history_of
+from penstock.engines.consumers import Execute
+from penstock.engines.histories import history_of
 from penstock.engines.ledger.imports.sweep import sweep_imports
-from penstock.engines.ledger.journal import Execute, Head, Listener
+from penstock.engines.ledger.journal import Head, Listener
 from penstock.engines.ledger.names import QUEUE
-from penstock.engines.ledger.side import READS_OF_A_BAD_OBJECT
 from penstock.engines.ledger.single.archive import Archive
 from penstock.engines.ledger.single.document import (
     COMMIT_IDS_MAX,
@@ -37,6 +37,7 @@ from penstock.engines.ledger.single.document import (
 )
 from penstock.engines.ledger.stored import StoredJournal
 from penstock.engines.ledger.sweep import sweep_data
+from penstock.engines.side import READS_OF_A_BAD_OBJECT
 from penstock.errors import (
     Corrupt,
     ObjectNotFound,

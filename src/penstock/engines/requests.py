@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from penstock.errors import QueueClosed
+from penstock.errors import PenstockError, QueueClosed
+from penstock.kernel.batch import Batch
 from penstock.kernel.commands import Ack, AnyCommand, Claim, Enqueue
 from penstock.kernel.state import QueueState
 
@@ -50,6 +51,14 @@ class Request:
         if isinstance(work, Ack):
             return len(work.items), sum([len(item.result) for item in work.items])
         return (work.count if isinstance(work, Claim) else 1), 0
+
+
+def decided(batch: Batch, state: QueueState, work: Work, at: float) -> Any:
+    """The answer to one request, or why it was refused: that concerns its caller alone."""
+    try:
+        return work.look(state, at) if isinstance(work, Query) else batch.run(work)
+    except PenstockError as error:
+        return error
 
 
 class Inbox:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from penstock.engines.ledger.names import WORKERS, encoded, leader_key
+from penstock.engines.names import WORKERS, encoded, leader_key
 from penstock.errors import ObjectNotFound, PreconditionFailed, PutUnknown
 from penstock.ports.backend import WorkerRecord
 from penstock.ports.store import Create, ObjectStore, Overwrite, PutMode, Replace

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from penstock.engines.ledger.names import data_key, digest_in
+from penstock.engines.names import data_key, digest_in
 from penstock.errors import Corrupt
 from penstock.ports.store import ObjectStore, Overwrite
 from penstock.runtime.services import Services

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 from typing import Final
 
-from penstock.engines.ledger.names import PROBES
+from penstock.engines.names import PROBES
 from penstock.errors import ClockSkew, StoreDenied
 from penstock.ports.store import ObjectStore, Overwrite
 from penstock.runtime.services import Services

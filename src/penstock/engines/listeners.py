@@ -17,9 +17,11 @@ class Listeners:
         self.commits = Signal()
         """Set at every commit that has become true."""
         self.is_closed = False
+        self.reached = -1
+        """The newest position that is certainly known; who begins to watch has seen up to here."""
         self._count = 0
         self._present = asyncio.Event()
-        self._ends: dict[tuple[str, str], dict[asyncio.Future[EndEvent | None], None]] = {}
+        self._ends: dict[tuple[str, str], dict[asyncio.Future[EndEvent | None], int]] = {}
         self._cancellations: list[tuple[str, CancelledListener]] = []
 
     @contextmanager
@@ -38,11 +40,16 @@ class Listeners:
         """Returns while somebody listens."""
         await self._present.wait()
 
+    @property
+    def await_ends(self) -> bool:
+        """Whether somebody wants to know the events, and not only that there were some."""
+        return bool(self._ends)
+
     @contextmanager
     def end_of(self, tenant: str, id: str) -> Iterator[asyncio.Future[EndEvent | None]]:
         future: asyncio.Future[EndEvent | None] = asyncio.get_running_loop().create_future()
         waiting = self._ends.setdefault((tenant, id), {})
-        waiting[future] = None
+        waiting[future] = self.reached
         try:
             yield future
         finally:
@@ -92,7 +99,7 @@ class Listeners:
             tell(None if events is None else [each for each in cancelled if each.tenant == tenant])
 
 
-def _resolve(waiting: dict[asyncio.Future[EndEvent | None], None], event: EndEvent | None) -> None:
-    for future in waiting:
-        if not future.done():
+def _resolve(waiting: dict[asyncio.Future[EndEvent | None], int], event: EndEvent | None) -> None:
+    for future, since in waiting.items():
+        if not future.done() and (event is None or event.position > since):
             future.set_result(event)
