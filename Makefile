@@ -1,6 +1,8 @@
 # A fresh machine needs Python 3.11 or newer and make; everything else is installed into .venv.
 PYTHON ?= python3
 SEEDS ?= 10000
+JOBS ?= 200000
+KILLS ?= 50
 # Tests wait for servers and disks more than they compute, so there are more of them than cores.
 WORKERS ?= 4
 
@@ -18,7 +20,7 @@ COMPILE = $(UV) pip compile --universal --generate-hashes \
 	--no-emit-index-url --custom-compile-command "make lock" --quiet $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench sim format lock clean
+.PHONY: help setup demo test proof check bench sim format lock clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +32,9 @@ demo: setup ## see the queue at work
 
 test: setup ## run all tests; ARGS="-k lease" picks some, ARGS="-m 'not slow'" the quick ones
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+proof: setup ## the tables of Spark against a recount, at length; JOBS=200000 KILLS=50
+	PENSTOCK_PROOF_JOBS=$(JOBS) PENSTOCK_PROOF_KILLS=$(KILLS) $(BIN)/pytest tests/pipeline/test_tables.py $(ARGS)
 
 check: setup ## formatting, lint, imports between layers, types
 	$(BIN)/ruff format --check $(CODE)

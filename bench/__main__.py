@@ -19,7 +19,11 @@ from bench import (
     imports,
     latency,
     pickup,
+    records,
     report,
+    spark_sink,
+    spark_source,
+    spark_tables,
     startup,
     throughput,
     workers,
@@ -37,8 +41,12 @@ MEASURES: Final[dict[str, Callable[[Plan], list[Row]]]] = {
     "startup": startup.measure,
     "idle": idle.measure,
     "imports": imports.measure,
+    "records": records.measure,
     "pickup": pickup.measure,
     "workers": workers.measure,
+    "spark_sink": spark_sink.measure,
+    "spark_source": spark_source.measure,
+    "spark_tables": spark_tables.measure,
 }
 ROUNDS: Final = 3
 PROTOTYPE: Final = ROOT.parent / "shared" / "prototype"

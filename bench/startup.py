@@ -57,10 +57,10 @@ def filled_bytes_per_job(folder: Path, jobs: int) -> float:
     async def work() -> float:
         # How it is written does not change what is kept, so the filling goes without fsync.
         async with penstock.open(folder.as_uri(), fsync=False) as queue:
-            before = _resident_bytes()
+            before = resident_bytes()
             await fill(queue, jobs)
             await settled()
-            return (_resident_bytes() - before) / jobs
+            return (resident_bytes() - before) / jobs
 
     return asyncio.run(work())
 
@@ -83,13 +83,13 @@ def write_checkpoint(folder: Path) -> None:
 
 def opened(folder: Path, jobs: int) -> Opened:
     async def work() -> Opened:
-        before, started_at = _resident_bytes(), time.perf_counter()
+        before, started_at = resident_bytes(), time.perf_counter()
         async with penstock.open(folder.as_uri()) as queue:
             seconds = time.perf_counter() - started_at
             found = sum(each.pending for each in (await queue.stats()).queues)
             if found != jobs:
                 raise RuntimeError(f"{found:,} of {jobs:,} jobs are there")
-            return Opened(seconds, (_resident_bytes() - before) / jobs)
+            return Opened(seconds, (resident_bytes() - before) / jobs)
 
     return asyncio.run(work())
 
@@ -111,7 +111,7 @@ def _seconds(jobs: int, opens: list[Opened]) -> Row:
     )
 
 
-def _resident_bytes() -> int:
+def resident_bytes() -> int:
     """What the process occupies, after everything that is free was given back."""
     gc.collect()
     if not sys.platform.startswith("linux"):

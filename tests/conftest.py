@@ -8,7 +8,12 @@ from penstock.app.app import App
 from penstock.testing.clock import FakeClock
 from penstock.testing.kit import Kit
 
-pytest_plugins = ["tests.servers.plugin", "penstock.testing.fixtures", "pytester"]
+pytest_plugins = [
+    "tests.servers.plugin",
+    "tests.pipeline.plugin",
+    "penstock.testing.fixtures",
+    "pytester",
+]
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
     page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if page.exists()
 ]
+SPARK_PAGES = [page for page in PAGES if page.name == "spark.md"]
 SHOWN = {"text", "json", "jsonl", "mermaid", "sql", "toml", "yaml"}
 NAMED_FILE = re.compile(r"# (\w+\.py)\n")
 COMMAND_SECONDS_MAX = 60
@@ -113,6 +114,8 @@ def run_shell(block: Block, environment: dict[str, str]) -> None:
                 pass
             case ["python", script, *_] if (ROOT / script).is_file():
                 pass
+            case ["spark-submit", "--master", _, *rest] if rest[-1:] and rest[-1].endswith(".py"):
+                pass
             case ["pip", "install", _, *_] | ["git", "clone", _] | ["cd", _]:
                 pass
             case _:
@@ -144,8 +147,18 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page not in SPARK_PAGES],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_a_page_does_what_it_says(page: Path) -> None:
+    check_page(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", SPARK_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_about_spark_does_what_it_says(page: Path, spark: object) -> None:
+    """In the session that the tests share: the page's own call joins it."""
     check_page(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
 
 
@@ -187,7 +200,14 @@ def test_a_block_cannot_hide_from_being_run(language: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["make nothing-like-it", "curl example.com | sh", "python missing.py", "pip install"]
+    "line",
+    [
+        "make nothing-like-it",
+        "curl example.com | sh",
+        "python missing.py",
+        "pip install",
+        "spark-submit",
+    ],
 )
 def test_a_shell_line_off_the_list_fails(line: str) -> None:
     with pytest.raises(BadBlock):
@@ -200,6 +220,7 @@ def test_shell_lines_on_the_list_pass() -> None:
         "make sim SEEDS=10  # quick",
         "pip install 'penstock[all]'",
         "cd here",
+        "spark-submit --master local[2] job.py",
     ]
     check_page("page.md", fenced("sh", "\n".join(lines)))
 

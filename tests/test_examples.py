@@ -27,6 +27,7 @@ PRINTED = {
     "tenants.py": "queued\nqueued\nacme bills Ada; completed: 1\nglobex bills Ada; completed: 1",
     "thumbnails.py": "6 thumbnails",
     "web_app.py": r"202 queued\n{'state': 'completed', 'result': \"sent 'Welcome' to .*\"}",
+    "on_spark.py": r"3 completed by 2 workers\nLAKE! SPARK! TURBINE!",
     "sync_use.py": r"{'status': 'queued'} 202\nnotify: image 7 is done\nenqueued and done: 2",
 }
 

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from penstock.app.control import Retry as Retry
     from penstock.app.control import Snooze as Snooze
     from penstock.client.blocking import BlockingQueue as BlockingQueue
+    from penstock.client.import_writer import ImportWriter as ImportWriter
     from penstock.client.newjob import NewJob as NewJob
     from penstock.client.queue import Queue as Queue
+    from penstock.kernel.commands import ImportReceipt as ImportReceipt
     from penstock.kernel.commands import Receipt as Receipt
     from penstock.kernel.job import Job as Job
     from penstock.kernel.job import State as State
     from penstock.kernel.retry import RetryPolicy as RetryPolicy
+    from penstock.wiring import import_writer as import_writer
     from penstock.wiring import open as open  # noqa: A004  # `penstock.open` is the public name
     from penstock.wiring import open_sync as open_sync
     from penstock.worker.options import WorkerOptions as WorkerOptions
@@ -34,6 +37,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "App": "penstock.app.app",
     "BlockingQueue": "penstock.client.blocking",
+    "ImportReceipt": "penstock.kernel.commands",
+    "ImportWriter": "penstock.client.import_writer",
     "Job": "penstock.kernel.job",
     "JobContext": "penstock.app.context",
     "NewJob": "penstock.client.newjob",
@@ -47,6 +52,7 @@ _HOMES = {
     "Worker": "penstock.worker.worker",
     "WorkerOptions": "penstock.worker.options",
     "current_job": "penstock.app.context",
+    "import_writer": "penstock.wiring",
     "open": "penstock.wiring",
     "open_sync": "penstock.wiring",
 }
@@ -54,6 +60,8 @@ _HOMES = {
 __all__ = [
     "App",
     "BlockingQueue",
+    "ImportReceipt",
+    "ImportWriter",
     "Job",
     "JobContext",
     "NewJob",
@@ -67,6 +75,7 @@ __all__ = [
     "Worker",
     "WorkerOptions",
     "current_job",
+    "import_writer",
     "open",
     "open_sync",
 ]

@@ -17,7 +17,11 @@ from msgspec import Struct
 from penstock.errors import InvalidURL
 from penstock.kernel.settings import Settings
 
-SCHEMES: Final = ("memory", "file", "s3", "gs", "az")
+SCHEMES: Final = ("memory", "file", "s3", "gs", "az", "sqlite")
+STORES: Final = ("file", "s3", "gs", "az")
+"""Those of queues that lie in an object store."""
+RECORD_SCHEMES: Final = ("sqlite",)
+"""Those that keep one record per job, and have no layout."""
 LAYOUTS: Final = ("log", "single")
 _SETTINGS: Final = frozenset(Settings.__struct_fields__)
 _ON: Final = {"on": True, "true": True, "1": True, "yes": True}
@@ -48,6 +52,11 @@ class Address(Struct, frozen=True):
     options: Options
     settings: dict[str, float]
 
+    @property
+    def absolute_url(self) -> str:
+        """The same for processes that run in another folder."""
+        return self.url if "://" in self.url else Path(self.path).as_uri()
+
 
 def parse(url: str | None, given: Mapping[str, Any]) -> Address:
     environment = {
@@ -68,6 +77,8 @@ def parse(url: str | None, given: Mapping[str, Any]) -> Address:
         _set(url, options, settings, name, value)
     if options.layout is not None and options.layout not in LAYOUTS:
         raise InvalidURL(url, f"layout={options.layout}: known are {', '.join(LAYOUTS)}")
+    if options.layout is not None and scheme in RECORD_SCHEMES:
+        raise InvalidURL(url, f"layout={options.layout}: {scheme}:// has tables and no layout")
     return Address(url, scheme, place, path, options, settings)
 
 
@@ -90,12 +101,14 @@ def _split(url: str) -> tuple[str, str, str, dict[str, str]]:
         raise InvalidURL(url, f"a folder is written file:///{place}{path}, with three slashes")
     if scheme == "file" and not path.strip("/"):
         raise InvalidURL(url, "name a folder, for example file:///var/lib/queue")
+    if scheme == "sqlite" and (place or not path.strip("/")):
+        raise InvalidURL(url, "a file is written sqlite:///var/lib/queue.db, with three slashes")
     if scheme in ("s3", "gs", "az") and not place:
         raise InvalidURL(url, f"name a bucket: {scheme}://bucket/prefix")
     if scheme == "memory" and path.strip("/"):
         raise InvalidURL(url, "memory:// takes a name at most: memory://name")
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
-    return scheme, place, path if scheme == "file" else path.strip("/"), query
+    return scheme, place, path if scheme in ("file", "sqlite") else path.strip("/"), query
 
 
 def _set(url: str, options: Options, settings: dict[str, float], name: str, value: Any) -> None:

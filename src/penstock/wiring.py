@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from penstock.address import Address, parse
+from penstock.address import RECORD_SCHEMES, Address, parse
 from penstock.client.blocking import BlockingQueue
+from penstock.client.import_writer import ImportWriter
 from penstock.client.queue import Queue
 from penstock.engines.ledger.engine import LedgerEngine
-from penstock.engines.ledger.journal import Journal, Listener
+from penstock.engines.ledger.imports.objects import ImportObjects
+from penstock.engines.ledger.journal import Journal, Listener, nothing_to_close
 from penstock.engines.ledger.layouts import open_journal
 from penstock.engines.ledger.memory import MemoryJournal, SharedMemory
-from penstock.errors import InvalidInput
+from penstock.engines.records.engine import RecordsEngine
+from penstock.errors import InvalidInput, Unsupported
 from penstock.ports.backend import Backend
+from penstock.ports.records import RecordStore
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
 from penstock.stores.layers.retrying import Retrying
@@ -27,7 +31,7 @@ _shared_memories: Final[dict[str, SharedMemory]] = {}
 def open(
     url: str | None = None,
     *,
-    store: ObjectStore | None = None,
+    store: ObjectStore | RecordStore | None = None,
     codecs: Iterable[Codec] = (),
     services: Services | None = None,
     layer: Callable[[ObjectStore], ObjectStore] | None = None,
@@ -35,8 +39,9 @@ def open(
 ) -> Queue:
     """A queue, to be used with `async with`. See the guide for the URLs and options.
 
-    Without a URL, `PENSTOCK_URL` is used. `store` takes any object store of your own instead,
-    or a ready-made obstore client. `layer` is put around the store, such as one that counts.
+    Without a URL, `PENSTOCK_URL` is used. `store` takes any store of your own instead, of objects
+    or of records, or a ready-made obstore client. `layer` is put around a store of objects, such
+    as one that counts.
     """
     services = services or Services()
     if store is not None and url is not None:
@@ -59,9 +64,46 @@ def open_sync(url: str | None = None, **options: Any) -> BlockingQueue:
     return BlockingQueue(lambda: open(url, **options))
 
 
+def import_writer(
+    url: str | None = None,
+    run: str = "",
+    *,
+    store: ObjectStore | None = None,
+    services: Services | None = None,
+    **options: Any,
+) -> ImportWriter:
+    """Writes rows of a bulk import into the queue's store without opening the queue.
+
+    To be used with `with`, by code that has no event loop. URL, store and options as of `open`.
+    """
+    services = services or Services()
+    if store is not None and url is not None:
+        raise InvalidInput("import_writer takes a URL or a store, not both")
+    address = parse(url if store is None else "memory://", options)
+    if address.scheme in RECORD_SCHEMES:
+        raise Unsupported("bulk imports", f"{address.scheme}://")
+    if store is not None:
+        made, close = _adapted(store), nothing_to_close
+    elif address.scheme == "memory":
+        made, close = _memory(address.place).side, nothing_to_close
+    else:
+        made = open_store(address)
+        close = made.close
+    said = address.options
+    return ImportWriter(
+        run,
+        ImportObjects(_patient(made, services), services).keep,
+        close,
+        tenant=said.tenant,
+        inline_bytes_max=said.payload_bytes_max,
+    )
+
+
 def open_store(address: Address) -> ObjectStore:
     """The store that an address with one names."""
     options = address.options
+    if address.scheme in RECORD_SCHEMES:
+        raise Unsupported("keeping objects", f"{address.scheme}://")
     if address.scheme == "file":
         from penstock.stores.local import local_store
 
@@ -76,13 +118,40 @@ def open_store(address: Address) -> ObjectStore:
     return cloud.azure_store(address.place, address.path, endpoint=endpoint)
 
 
+def open_patient_store(address: Address, services: Services) -> ObjectStore:
+    """The same, but it waits out throttling and network trouble."""
+    return _patient(open_store(address), services)
+
+
+def open_records(address: Address, services: Services) -> RecordStore:
+    """The record store that an address with one names."""
+    from penstock.engines.records.sqlite.store import SqliteStore
+
+    return SqliteStore(address.path, services, fsync=address.options.fsync)
+
+
+def open_backend(address: Address, services: Services | None = None) -> Backend:
+    """What a queue asks, for those who ask about all tenants at once; to be started and stopped."""
+    return _backend(address, None, services or Services(), _bare)
+
+
 def _backend(
     address: Address,
-    store: ObjectStore | None,
+    store: ObjectStore | RecordStore | None,
     services: Services,
     layer: Callable[[ObjectStore], ObjectStore],
 ) -> Backend:
     options = address.options
+    records = _records(address, store, services)
+    if records is not None:
+        if layer is not _bare:
+            raise InvalidInput("a layer goes around a store of objects, not of records")
+        return RecordsEngine(
+            records,
+            services,
+            group_commit=options.group_commit,
+            outcome_seconds_max=options.outcome_seconds_max,
+        )
 
     async def open_memory(listener: Listener) -> Journal:
         journal = MemoryJournal(shared, services, listener)
@@ -92,18 +161,17 @@ def _backend(
     async def open_stored(listener: Listener) -> Journal:
         if store is not None:
             # The caller's own: to be closed by whoever made it.
-            return await open_journal(patient(_adapted(store)), options.layout, services, listener)
+            patient = _patient(layer(_adapted(store)), services)
+            return await open_journal(patient, options.layout, services, listener)
         made = open_store(address)
         try:
-            journal = await open_journal(patient(made), options.layout, services, listener)
+            patient = _patient(layer(made), services)
+            journal = await open_journal(patient, options.layout, services, listener)
         except BaseException:
             await made.close()
             raise
         journal.on_close = made.close
         return journal
-
-    def patient(raw: ObjectStore) -> ObjectStore:
-        return Retrying(layer(raw), services.clock, luck=services.luck)
 
     shared = _memory(address.place)
     in_memory = store is None and address.scheme == "memory"
@@ -113,6 +181,20 @@ def _backend(
         group_commit=options.group_commit,
         outcome_seconds_max=options.outcome_seconds_max,
     )
+
+
+def _records(
+    address: Address, store: ObjectStore | RecordStore | None, services: Services
+) -> RecordStore | None:
+    """The store of records, where it is one that was given or named."""
+    if store is None:
+        named = address.scheme in RECORD_SCHEMES
+        return open_records(address, services) if named else None
+    return cast("RecordStore", store) if hasattr(store, "turn") else None
+
+
+def _patient(store: ObjectStore, services: Services) -> ObjectStore:
+    return Retrying(store, services.clock, luck=services.luck)
 
 
 def _bare(store: ObjectStore) -> ObjectStore:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import penstock
+from penstock.cli import demo
 from penstock.cli.tour_costs import FOLDER_VARIABLE, Meter, Notes, Spent, noted
 from penstock.client.blocking import BlockingQueue
+from penstock.errors import MissingExtra
 from penstock.testing.clock import turns
 from tests.cli.running import Penstock
 
@@ -32,7 +36,7 @@ def test_the_demo_accounts_for_every_job(run: Penstock) -> None:
 
 @pytest.mark.slow
 def test_the_demo_shows_what_happened(run: Penstock) -> None:
-    shown = run("demo", "--jobs", "100").stdout
+    shown = run("demo", "--jobs", "100", "--no-report").stdout
     for words in ("hopeless", "fail until given up", " GETs, ", "every job is accounted for"):
         assert words in shown
 
@@ -56,6 +60,34 @@ async def test_a_worker_that_is_killed_leaves_its_last_count(
         assert killed_now.puts > 0
     assert noted(tmp_path) != killed_now
     assert noted(tmp_path) == meter.spent
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("spark")
+def test_the_demo_ends_with_the_report_of_its_queue(tmp_path: Path) -> None:
+    kept = tmp_path / "report.html"
+    url = str(tmp_path / "queue")
+    # A process of its own: the session that the demo stops is not the one of other tests.
+    shown = subprocess.run(
+        [sys.executable, "-m", "penstock", "demo", "-n", "200", "-u", url, "--report", str(kept)],
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout
+    assert "every job is accounted for" in shown
+    assert "200 enqueued, 198 completed, 2 failed" in shown
+    assert "RuntimeError: this never works" in kept.read_text("utf-8")
+
+
+def test_without_the_extra_the_demo_says_how_to_get_its_report(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def missing(*arguments: object, **options: object) -> None:
+        raise MissingExtra("spark", "the data pipeline")
+
+    monkeypatch.setattr("penstock.cli.tour_report.tour_report", missing)
+    demo.report_of("queue", tmp_path, None, quiet=False)
+    assert "pip install 'penstock[spark]'" in capsys.readouterr().err
 
 
 def test_the_demo_leaves_a_queue_in_use_alone(run: Penstock, queue: BlockingQueue) -> None:

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import penstock
+from penstock.cli.pipeline import COMMANDS as PIPELINE_COMMANDS
 from penstock.cli.root import COMMANDS, app
 from tests.cli.running import Penstock
 
@@ -22,12 +23,25 @@ def test_help_names_every_command_with_its_sentence() -> None:
         assert entry.sentence in shown
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+ALL = {
+    **{name: entry for name, entry in COMMANDS.items() if name != "pipeline"},
+    **{f"pipeline {name}": entry for name, entry in PIPELINE_COMMANDS.items()},
+}
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_every_command_has_help_and_speaks_json(name: str) -> None:
-    result = CliRunner().invoke(app, [name, "-h"], env={"COLUMNS": "120"})
+    result = CliRunner().invoke(app, [*name.split(), "-h"], env={"COLUMNS": "120"})
     assert result.exit_code == 0
-    assert COMMANDS[name].sentence in result.stdout
+    assert ALL[name].sentence in result.stdout
     assert "--json" in result.stdout
+
+
+def test_a_group_names_its_commands() -> None:
+    shown = CliRunner().invoke(app, ["pipeline", "-h"], env={"COLUMNS": "120"}).stdout
+    for name, entry in PIPELINE_COMMANDS.items():
+        assert name in shown
+        assert entry.sentence in shown
 
 
 def test_help_loads_neither_the_queue_nor_a_store() -> None:

@@ -77,7 +77,7 @@ async def test_a_layout_that_nobody_knows_is_named(store: MemoryStore, clock: Fa
 
 async def test_a_newer_queue_is_told_to_upgrade_for(store: MemoryStore, clock: FakeClock) -> None:
     await _three_jobs(store, clock, "log")
-    await _change(store, "penstock.json", lambda data: data.replace(b'"format":1', b'"format":9'))
+    await _change(store, "penstock.json", lambda data: data.replace(b'"format":2', b'"format":9'))
     await _is_refused(store, clock, NewerFormat, match="upgrade")
 
 

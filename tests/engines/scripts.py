@@ -138,7 +138,9 @@ class Actor:
 
 
 # Where something stands in the log, and who committed it, is each backend's own business.
-PRIVATE = {"position", "life", "operation", "trail", "lease", "ended_lease", "commit", "backend"}
+PRIVATE = {
+    "position", "life", "since", "operation", "trail", "lease", "ended_lease", "commit", "backend",
+}  # fmt: skip
 
 
 def visible(answer: Any) -> Any:

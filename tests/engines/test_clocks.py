@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import penstock
-from penstock.engines.ledger.calibration import CALIBRATION_SECONDS, CommitClock
+from penstock.engines.calibration import CALIBRATION_SECONDS, CommitClock
 from penstock.errors import ClockSkew
 from penstock.runtime.services import Services
 from penstock.stores.memory import MemoryStore

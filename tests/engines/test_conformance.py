@@ -15,6 +15,7 @@ from penstock.ports.store import ObjectStore
 from penstock.stores.memory import MemoryStore
 from penstock.testing.clock import FakeClock
 from penstock.testing.conformance.backend import BackendConformance, Connect
+from penstock.testing.optimistic_records import OptimisticRecords, SharedRecords
 from penstock.testing.stamped_store import Stamped
 from tests.servers.azure import ACCOUNT, ACCOUNT_KEY, Azurite
 from tests.servers.gcs_double import TOKEN, GcsDouble
@@ -88,6 +89,28 @@ class TestFolderSingle(BackendConformance):
     @pytest.fixture
     def connect(self, tmp_path: Path) -> Connect:
         return functools.partial(penstock.open, f"file://{tmp_path}/queue?layout=single&fsync=off")
+
+
+class TestSqlite(BackendConformance):
+    @pytest.fixture
+    def connect(self, tmp_path: Path) -> Connect:
+        return functools.partial(penstock.open, f"sqlite://{tmp_path}/queue.db?fsync=off")
+
+
+class TestSqliteWithoutGroupCommit(BackendConformance):
+    @pytest.fixture
+    def connect(self, tmp_path: Path) -> Connect:
+        url = f"sqlite://{tmp_path}/queue.db?fsync=off&group_commit=off"
+        return functools.partial(penstock.open, url)
+
+
+class TestOptimisticRecords(BackendConformance):
+    """A store that locks nothing: turns of several handles are lost and taken again."""
+
+    @pytest.fixture
+    def connect(self, clock: FakeClock) -> Connect:
+        shared = SharedRecords(now=clock.now)
+        return lambda **options: penstock.open(store=OptimisticRecords(shared), **options)
 
 
 @pytest.mark.xdist_group("s3")

@@ -19,6 +19,7 @@ from penstock.stores.local import LocalStore
 from penstock.stores.memory import MemoryStore
 from penstock.testing.clock import FakeClock
 from penstock.testing.factories import seeded_services
+from penstock.testing.optimistic_records import OptimisticRecords, SharedRecords
 from penstock.testing.stamped_store import Stamped
 from tests.engines.scripts import STEPS, Actor, Step
 
@@ -49,12 +50,36 @@ def in_a_folder(layout: str) -> Connect:
     return connect
 
 
+def in_a_file(handles: int, **options: Any) -> Connect:
+    def connect(clock: FakeClock, services: Services, folder: str) -> list[Queue]:
+        url = f"sqlite://{folder}/queue.db"
+        return [
+            penstock.open(url, services=services, fsync=False, **options) for _ in range(handles)
+        ]
+
+    return connect
+
+
+def of_records(handles: int) -> Connect:
+    def connect(clock: FakeClock, services: Services, folder: str) -> list[Queue]:
+        shared = SharedRecords(now=clock.now)
+        return [
+            penstock.open(store=OptimisticRecords(shared), services=services)
+            for _ in range(handles)
+        ]
+
+    return connect
+
+
 BACKENDS: dict[str, tuple[Connect, int]] = {
     "log with three handles": (on_a_store("log", 3), 60),
     "single with three handles": (on_a_store("single", 3), 60),
     "log without group commit": (on_a_store("log", 1, group_commit=False), 40),
     "folder log": (in_a_folder("log"), 20),
     "folder single": (in_a_folder("single"), 20),
+    "optimistic records with three handles": (of_records(3), 60),
+    "sqlite with three handles": (in_a_file(3), 60),
+    "sqlite without group commit": (in_a_file(1, group_commit=False), 30),
 }
 
 

@@ -1,4 +1,4 @@
-"""Real processes on one folder: none starves, and every job is done exactly once."""
+"""Real processes on one folder or file: none starves, and every job is done exactly once."""
 
 from __future__ import annotations
 
@@ -18,9 +18,16 @@ PROCESSES = 4
 JOBS_EACH = 15
 
 
-@pytest.mark.parametrize("layout", ["log", "single"])
-async def test_processes_share_a_folder(tmp_path: Path, layout: str) -> None:
-    url = f"file://{tmp_path}/queue?layout={layout}&fsync=off"
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file://{folder}/queue?layout=log&fsync=off",
+        "file://{folder}/queue?layout=single&fsync=off",
+        "sqlite://{folder}/queue.db",
+    ],
+)
+async def test_processes_share_a_queue(tmp_path: Path, url: str) -> None:
+    url = url.format(folder=tmp_path)
     total = PROCESSES * JOBS_EACH
     async with asyncio.timeout(120):
         running = [

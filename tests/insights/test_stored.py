@@ -244,6 +244,17 @@ def time_of(stored: StoredObject) -> float:
     return decode_commit("log", stored.data).header.at
 
 
+async def test_import_objects_have_to_be_there_while_they_are_needed(store: MemoryStore) -> None:
+    async with penstock.open(store=store) as queue:
+        await queue.import_jobs("run", [penstock.NewJob("work"), penstock.NewJob("work")])
+    check = (await examined(store))["import objects"]
+    assert (check.verdict, check.detail) == ("ok", "1 with 2 unadmitted jobs")
+    [key] = [entry.key async for entry in store.list("import/")]
+    await store.delete(key)
+    check = (await examined(store))["import objects"]
+    assert (check.verdict, key in check.detail) == ("fail", True)
+
+
 async def checkpoint(store: MemoryStore, number: int) -> None:
     state, chain, at = QueueState(), "", 0.0
     for each in range(1, number + 1):

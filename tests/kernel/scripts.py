@@ -9,9 +9,12 @@ from typing import Any, TypeAlias
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from penstock.errors import PenstockError
 from penstock.kernel.batch import Batch
 from penstock.kernel.commands import (
+    AbortImport,
     Ack,
+    AdvanceImport,
     AnyCommand,
     Archive,
     Beat,
@@ -27,28 +30,34 @@ from penstock.kernel.commands import (
     Nack,
     NoteCheckpoint,
     Pause,
+    PublishImport,
     Release,
     Replay,
     Resume,
     Return,
+    StageImport,
     Success,
     Sweep,
     Unarchive,
 )
 from penstock.kernel.events import SYSTEM_TENANT
 from penstock.kernel.job import Job, Lease
+from penstock.kernel.manifest import ChunkPlace, ImportObject, Row
 from penstock.kernel.retry import RetryPolicy
 from penstock.kernel.state import QueueState
 from penstock.testing.clock import EPOCH
 from penstock.testing.factories import a_submission
 from penstock.wire.commit import CHAIN_START, Commit, decode_commit, encode_commit
+from penstock.wire.imports import Group, decode_chunk, encode_rows, object_record
+from penstock.wire.level import digest
 from penstock.wire.snapshot import checkpoint_of, decode_checkpoint, restore
 
 Step: TypeAlias = tuple[str, Any]
 Script: TypeAlias = list[tuple[float, list[Step]]]
 
 TENANTS = st.sampled_from(["a", "b"])
-IDS = st.sampled_from([f"job {n}" for n in range(6)])
+RUNS = st.sampled_from(["r", "s"])
+IDS = st.sampled_from([*(f"job {n}" for n in range(6)), "r.0", "r.1", "r.3", "s.0", "s.2"])
 QUEUES = st.sampled_from(["x", "y"])
 TYPES = st.sampled_from(["s", "t"])
 SECONDS = st.sampled_from([0.0, 0.5, 1.0, 5.0, 31.0, 40.0, 4000.0])
@@ -82,6 +91,25 @@ def enqueues(draw: st.DrawFn) -> Step:
     return "enqueue", (draw(TENANTS), fields)
 
 
+ImportedRow: TypeAlias = tuple[Group, float | None, str]
+"""Its group, when it is due, counted from the beginning, and what marks it."""
+
+
+def imported_rows(rows_max: int = 9) -> st.SearchStrategy[list[ImportedRow]]:
+    groups = st.tuples(TENANTS, QUEUES, TYPES, st.integers(-1, 1))
+    row = st.tuples(groups, st.none() | SECONDS, st.sampled_from("abc"))
+    return st.lists(row, max_size=rows_max)
+
+
+def import_steps() -> st.SearchStrategy[Step]:
+    return st.one_of(
+        st.tuples(st.just("import"), st.tuples(RUNS, imported_rows())),
+        st.tuples(st.just("stage"), st.tuples(RUNS, imported_rows())),
+        st.tuples(st.just("advance"), RUNS),
+        st.tuples(st.just("abort"), RUNS),
+    )
+
+
 def steps() -> st.SearchStrategy[Step]:
     which = st.integers(0, 7)
     return st.one_of(
@@ -105,6 +133,7 @@ def steps() -> st.SearchStrategy[Step]:
         st.tuples(st.just("expire"), st.none()),
         st.tuples(st.just("configure"), SETTINGS),
         st.tuples(st.just("housekeep"), st.integers(0, 3)),
+        import_steps(),
     )
 
 
@@ -152,11 +181,13 @@ class Kernel:
         self.commits.append(decode_commit("log", data))
 
     def decide(self, batch: Sequence[Step]) -> list[Any]:
-        decided = Batch(self.state, self.at, len(self.commits) + 1, self._luck.random)
+        decided = Batch(
+            self.state, self.at, len(self.commits) + 1, self._luck.random, chunks_at_hand
+        )
         for step in batch:
             command = self.command(step)
             if command is not None:
-                self._remember(command, decided.run(command))
+                self._remember(command, _answer(decided, command))
         return decided.events
 
     def checkpoint(self) -> bytes:
@@ -169,7 +200,7 @@ class Kernel:
 
     def _remember(self, command: AnyCommand, answer: Any) -> None:
         self.answers.append(answer)
-        if isinstance(command, Claim):
+        if isinstance(command, Claim) and isinstance(answer, list):
             self.leases += [(job.tenant, job.id, job.lease) for job in answer]
 
     def command(self, step: Step) -> AnyCommand | None:
@@ -190,6 +221,15 @@ class Kernel:
                 return Configure(SYSTEM_TENANT, changes)
             case "housekeep", number:
                 return self._housekeeping(number)
+            case "import", (run, rows):
+                return PublishImport(SYSTEM_TENANT, run, import_objects(run, rows))
+            case "stage", (run, rows):
+                return StageImport(SYSTEM_TENANT, run, import_objects(run, rows, keyed=True))
+            case "advance", run:
+                staged = self.state.imports.staged.get(run)
+                return AdvanceImport(SYSTEM_TENANT, run, 0 if staged is None else staged.reached)
+            case "abort", run:
+                return AbortImport(SYSTEM_TENANT, run)
             case "expire", _:
                 return Expire(SYSTEM_TENANT)
             case "pause" | "resume", (tenant, queue):
@@ -233,6 +273,42 @@ class Kernel:
                 return Release(tenant, [Return(id, lease, until)])
             case _:
                 raise AssertionError(name)
+
+
+_OBJECTS: dict[str, bytes] = {}
+"""Import objects, by names that say what is in them."""
+
+
+def import_objects(
+    run: str, rows: Sequence[ImportedRow], *, keyed: bool = False
+) -> tuple[ImportObject, ...]:
+    """Writes rows as two objects, with two rows in a chunk."""
+    return tuple(
+        _import_object(run, rows[half::2], keyed=keyed) for half in (0, 1) if rows[half::2]
+    )
+
+
+def _import_object(run: str, rows: Sequence[ImportedRow], *, keyed: bool) -> ImportObject:
+    groups: dict[Group, list[Row]] = {}
+    for group, seconds, mark in rows:
+        due = None if seconds is None else EPOCH + seconds
+        row = Row(Raw(f'"{mark}"'.encode()), due, key=mark if keyed else None)
+        groups.setdefault(group, []).append(row)
+    data, segments = encode_rows(sorted(groups.items()), chunk_rows_max=2)
+    key = f"import/{run}/{digest(data)}.jsonl"
+    _OBJECTS[key] = data
+    return object_record(key, data, segments)
+
+
+def chunks_at_hand(place: ChunkPlace) -> list[Row]:
+    return decode_chunk(place, _OBJECTS[place.key])
+
+
+def _answer(decided: Batch, command: AnyCommand) -> Any:
+    try:
+        return decided.run(command)
+    except PenstockError as error:
+        return error
 
 
 def restored(checkpoint: bytes) -> QueueState:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.kernel.job import State
+from penstock.kernel.job import Job, State
 from penstock.kernel.retry import RetryPolicy
+from penstock.kernel.segments import Head
 from penstock.kernel.state import QueueState
 from tests.kernel.scripts import Kernel, Script, Step, folded, live, restored, scripts, steps
 
@@ -90,16 +91,19 @@ def test_every_pending_job_is_in_one_index_and_every_key_has_one_holder(script: 
     kernel = Kernel()
     kernel.run(script)
     state = kernel.state
-    indexed = [entry[-1].life for entry in state.scheduled.unordered()]
+    waiting = [entry[-1] for entry in state.pending.scheduled.unordered()]
     for tenancy in state.tenants.values():
         for lanes in tenancy.lanes.values():
             for lane in lanes.values():
-                indexed += [entry[-1].life for entry in lane.unordered()]
+                waiting += [entry[-1] for entry in lane.unordered()]
         held = {hold.life for hold in tenancy.keys.values()}
         keyed = [j for j in tenancy.jobs.values() if j.key is not None and not j.is_terminal]
         assert {job.life for job in keyed} <= held
     pending = [job.life for job in live(state) if job.state is State.PENDING]
-    assert sorted(indexed) == sorted(pending)
+    assert sorted(job.life for job in waiting if isinstance(job, Job)) == sorted(pending)
+    heads = [head.segment for head in waiting if isinstance(head, Head)]
+    assert len(heads) == len(set(heads))
+    assert set(heads) == set(state.imports.segments())
     assert len(state.leases) == sum(job.state is State.RUNNING for job in live(state))
 
 
@@ -150,7 +154,8 @@ def _bytes(answers: list[Any]) -> bytes:
 
 def _entries(state: QueueState) -> int:
     """How many entries all indexes have together."""
-    rankings = [state.scheduled, state.completed, state.dead_letters, state.archived, state.results]
+    scheduled = state.pending.scheduled
+    rankings = [scheduled, state.completed, state.dead_letters, state.archived, state.results]
     for tenancy in state.tenants.values():
         rankings += [lane for lanes in tenancy.lanes.values() for lane in lanes.values()]
     return sum(len(ranking._heap) for ranking in rankings) + len(state.leases._bounds)

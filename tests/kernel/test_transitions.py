@@ -54,12 +54,16 @@ def test_a_pair_that_is_not_in_the_table_can_not_happen(state: State, name: str)
     assert job.state is state, "the job that was passed in has changed"
 
 
-def test_only_an_enqueued_event_begins_a_job() -> None:
-    assert [name for before, name in TABLE if before is None] == ["enqueued"]
-    event = an_event("enqueued")
+@pytest.mark.parametrize("name", ["enqueued", "admitted"])
+def test_a_job_begins_pending(name: str) -> None:
+    event = an_event(name)
     assert isinstance(event, Enqueued)
     assert born(event).state is State.PENDING
-    for name in set(EVENTS) - {"enqueued"}:
+
+
+def test_only_an_enqueued_or_admitted_event_begins_a_job() -> None:
+    assert [name for before, name in TABLE if before is None] == ["enqueued", "admitted"]
+    for name in set(EVENTS) - {"enqueued", "admitted"}:
         with pytest.raises(IllegalTransition):
             next_state(None, name)
 

@@ -7,19 +7,22 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from penstock.engines.ledger import calibration
+from penstock.engines import calibration
 from penstock.engines.ledger.engine import LedgerEngine
+from penstock.engines.ledger.imports.objects import AtHand
 from penstock.engines.ledger.log import startup, vacuum
 from penstock.engines.ledger.log.floor import read_floor
 from penstock.engines.ledger.log.journal import LogJournal
 from penstock.engines.ledger.log.vacuum import Vacuum
-from penstock.engines.ledger.names import DATA, log_key
-from penstock.engines.ledger.requests import Query, Request
+from penstock.engines.ledger.names import log_key
 from penstock.engines.ledger.single.document import Document
 from penstock.engines.ledger.sweep import needed_data
+from penstock.engines.names import DATA
+from penstock.engines.requests import Query, Request
 from penstock.errors import Corrupt, LeaseLost, PreconditionFailed, PutUnknown, StoreError
-from penstock.kernel import decide
+from penstock.kernel import decide, importing
 from penstock.kernel.job import Job, Lease, State
+from penstock.kernel.manifest import NeedsChunk
 from penstock.kernel.state import QueueState
 from penstock.ports.store import Create, ObjectStore
 from penstock.wire import snapshot
@@ -89,7 +92,13 @@ def answers_come_from_the_past(patch: pytest.MonkeyPatch) -> None:
     confirmed = LedgerEngine._serve
 
     async def serve(self: LedgerEngine, requests: list[Request]) -> None:
-        events, answers = self._decide(requests, self._journal.commit_time())
+        try:
+            events, answers = self._decide(
+                requests, self._journal.commit_time(), AtHand(self._journal.imports)
+            )
+        except NeedsChunk:
+            await confirmed(self, requests)
+            return
         if events:
             self._journal.state.rollback()
         if events or any(isinstance(request.work, Query) for request in requests):
@@ -160,7 +169,16 @@ def sweeps_forbid_nothing(patch: pytest.MonkeyPatch) -> None:
             await store.delete(key)
         return len(gone)
 
+    async def leave_imports(*arguments: Any) -> int:
+        return 0  # their sweep would forbid the others' publication on its way
+
     patch.setattr(vacuum, "sweep_data", sweep)
+    patch.setattr(vacuum, "sweep_imports", leave_imports)
+
+
+def runs_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Of imports: a run that is published again, after an answer was lost, is another run."""
+    patch.setattr(importing, "_is_published", lambda state, command: False)
 
 
 class Variant(NamedTuple):
@@ -185,4 +203,5 @@ VARIANTS: dict[str, Variant] = {
     "8 vacuum proves nothing": Variant(vacuum_proves_nothing, "log", 14),
     "9 any lease will do": Variant(any_lease_will_do, None, 30),
     "10 sweeps forbid nothing": Variant(sweeps_forbid_nothing, "log", 63),
+    "imports: runs are forgotten": Variant(runs_are_forgotten, "log", 0),
 }

@@ -13,14 +13,16 @@ from pathlib import Path
 import penstock
 from penstock import NewJob, Queue, RetryPolicy
 from penstock.engines.ledger.log.floor import raise_floor
-from penstock.kernel.commands import NoteCheckpoint, Sweep
+from penstock.kernel.commands import NoteCheckpoint, StageImport, Sweep
 from penstock.kernel.events import SYSTEM_TENANT
+from penstock.kernel.manifest import Chunk, SegmentRecord
 from penstock.kernel.state import QueueState
 from penstock.stores.memory import MemoryStore
 from penstock.testing.clock import FakeClock
 from penstock.testing.conformance.backend.steps import claim_one
 from penstock.testing.factories import seeded_services
 from penstock.wire.commit import decode_commit
+from penstock.wire.imports import object_record
 from penstock.wire.level import FORMAT_LEVEL
 from penstock.wire.snapshot import checkpoint_of
 
@@ -61,6 +63,31 @@ async def live_through_everything(queue: Queue, clock: FakeClock) -> None:
     await queue.drop_consumer("gone")
     await queue._backend.execute(NoteCheckpoint(SYSTEM_TENANT, 5, 1234))
     await queue._backend.execute(Sweep(SYSTEM_TENANT, clock.now() - 3600))
+    await import_in_every_way(queue, clock)
+
+
+async def import_in_every_way(queue: Queue, clock: FakeClock) -> None:
+    """Of format level 2. In the end some rows wait, one was taken ahead, and a run is staged."""
+    later = clock.now() + 3600
+    await queue.import_jobs(
+        "2026-11-15",
+        [
+            NewJob("scan", {"page": 1}, queue="import", priority=2, meta={"customer": "Ärzte"}),
+            NewJob("scan", {"page": 2}, queue="import", priority=2, run_at=later),
+            *(NewJob("print", b"\x00\xff", queue="import", max_attempts=2) for _ in range(3)),
+        ],
+    )
+    await queue.cancel("2026-11-15.1")
+    await queue.ack(await claim_one(queue, queues=["import"], types=["scan"]))
+    await queue.publish_import("stream-7", [], query="stream", batch=7)
+    await queue.import_jobs("keyed", [NewJob("index", key="k"), NewJob("index", key="k")])
+    await queue.abort_import("given-up")
+    backend = queue._backend
+    key = await backend.keep_import("begun", b'{"id":"x"}\n')
+    begun = object_record(
+        key, b'{"id":"x"}\n', [SegmentRecord("import", "index", (Chunk(11, 1, 0.0),), 0, 0, "acme")]
+    )
+    await backend.execute(StageImport(SYSTEM_TENANT, "begun", (begun,), "stream", 8))
 
 
 async def objects() -> dict[str, bytes]:

@@ -50,13 +50,16 @@ def test_a_commit_is_written_as_it_was(path: Path) -> None:
         at=header.at,
         previous=header.previous,
         epoch=header.epoch,
+        level=header.format,
     )
     assert (again, chain) == (data, commit.chain)
 
 
-def test_the_golden_commits_form_a_chain() -> None:
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_golden_commits_form_a_chain(level: str) -> None:
     chain = CHAIN_START
-    for number, path in enumerate(COMMITS, start=1):
+    commits = [path for path in COMMITS if path.is_relative_to(GOLDEN / level)]
+    for number, path in enumerate(commits, start=1):
         commit = decode_commit(path.name, path.read_bytes())
         assert (commit.header.commit, commit.header.previous) == (number, chain)
         chain = commit.chain
@@ -66,6 +69,7 @@ def test_the_golden_commits_have_every_kind_of_event() -> None:
     seen = {
         event.event
         for path in COMMITS
+        if path.is_relative_to(GOLDEN / f"level-{FORMAT_LEVEL}")
         for event in decode_commit(path.name, path.read_bytes()).events
     }
     assert seen == {kind.__struct_config__.tag for kind in get_args(Event)}
@@ -76,7 +80,10 @@ def test_a_checkpoint_is_written_as_it_was(path: Path) -> None:
     data = path.read_bytes()
     head, jobs = decode_checkpoint(path.name, data)
     state = restore(head.overview, jobs, head.at)
-    assert checkpoint_of(state, commit=head.commit, chain=head.chain, at=head.at) == data
+    again = checkpoint_of(
+        state, commit=head.commit, chain=head.chain, at=head.at, level=head.format
+    )
+    assert again == data
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=_name)
@@ -116,6 +123,23 @@ async def test_a_queue_of_any_level_can_be_opened_and_goes_on(level: str, layout
         assert (await queue.enqueue("resize", queue="images", key="img-7")).status == "completed"
         plain, packed = await queue.claim(9, types=["send"])
         assert (plain.payload, packed.payload) == (b"\x00\xff", {"packed": b"\x01"})
+
+
+@pytest.mark.parametrize("layout", ["log", "single"])
+async def test_an_import_of_level_2_goes_on_where_it_was(layout: str) -> None:
+    clock = FakeClock(EPOCH + 100)
+    store, services = await _store("level-2", layout), seeded_services(8, clock)
+    await store.delete("floor")
+    async with penstock.open(store=store, services=services) as queue:
+        assert (await queue.stats()).unadmitted == 2
+        first, second = await queue.claim(9, queues=["import"], types=["print"])
+        assert (first.id, second.id) == ("2026-11-15.0", "2026-11-15.2")
+        assert (first.payload, first.max_attempts) == (b"\x00\xff", 2)
+        assert (await queue.import_rows("begun")).status == "published"
+        again = await queue.publish_import("other", [], query="stream", batch=7)
+        assert again.status == "already published"
+        with pytest.raises(penstock.RunAborted):
+            await queue.publish_import("given-up", [])
 
 
 async def test_what_is_written_today_is_what_was_written_when_the_level_was_new() -> None:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 import penstock
-from penstock.engines.ledger.names import leader_key
+from penstock.engines.names import leader_key
 from penstock.errors import StoreUnavailable
 from penstock.kernel.job import State
 from penstock.maintenance.monitor import LEADERSHIP_SECONDS, Monitor

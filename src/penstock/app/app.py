@@ -77,6 +77,11 @@ class App:
             kept.pop("store", None)
         self._connection = Connection(url or self._connection.url, {**kept, **options})
 
+    @property
+    def url(self) -> str | None:
+        """Where its queue is; None: where PENSTOCK_URL says, or in a store that was passed."""
+        return self._connection.url
+
     async def queue(self) -> Queue:
         """The open queue, the same for all callers."""
         return await self._connection.queue()

@@ -15,7 +15,7 @@ from penstock.cli.output import add_row, duration, err, out, print_json, say, ta
 from penstock.cli.progress import progress
 from penstock.cli.tour import Told, Tour
 from penstock.cli.tour_costs import NOTE_SECONDS, Meter
-from penstock.errors import InvalidInput
+from penstock.errors import InvalidInput, MissingExtra, MissingJava
 from penstock.runtime.services import Services
 
 
@@ -25,16 +25,36 @@ def command(
         str | None,
         typer.Option("--url", "-u", metavar="URL", help="A new queue there and not in /tmp."),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE", help="Where the report's page is to be kept."),
+    ] = None,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Go without Spark.")] = False,
     json: Json = False,
 ) -> None:
     """Enqueues jobs of several kinds, kills a worker half-way, lets another take over, and counts.
-    Exit code 0 only if every job is accounted for.
+    Then Spark reads the queue into tables and makes a report of them; with --json only if --report
+    says where. Exit code 0 only if every job is accounted for.
     """
-    with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
-        told = run(_tour(url or str(Path(folder) / "queue"), jobs, Path(folder)))
-    print_json(msgspec.to_builtins(told)) if json else _show(told)
-    if not told.complete:
-        raise typer.Exit(1)
+    with tempfile.TemporaryDirectory(prefix="penstock-demo-") as name:
+        folder = Path(name)
+        place = url or str(folder / "queue")
+        told = run(_tour(place, jobs, folder))
+        print_json(msgspec.to_builtins(told)) if json else _show(told)
+        if not told.complete:
+            raise typer.Exit(1)
+        if report is not None or not (json or no_report):
+            report_of(place, folder / "warehouse", report, quiet=json)
+
+
+def report_of(url: str, warehouse: Path, output: Path | None, *, quiet: bool) -> None:
+    """What cannot be had here is said; the accounts stand without it."""
+    try:
+        from penstock.cli.tour_report import tour_report
+
+        tour_report(url, warehouse, output, quiet=quiet)
+    except (MissingExtra, MissingJava) as missing:
+        err().print(f"the demo goes on with a report: {missing}", soft_wrap=True)
 
 
 async def _tour(url: str, jobs: int, folder: Path) -> Told:

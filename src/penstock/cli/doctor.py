@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 from msgspec.structs import asdict
 
+from penstock.address import RECORD_SCHEMES
 from penstock.cli.opening import address_of, run
 from penstock.cli.options import Json, PlainUrl, UrlArgument, one_url
 from penstock.cli.output import add_row, out, print_json, say, table, text
@@ -16,8 +17,10 @@ from penstock.errors import InvalidInput
 from penstock.insights.checks import Check
 from penstock.insights.probes import Probes
 from penstock.insights.stored import StoredState, overdue_leases
+from penstock.insights.stored_records import StoredRecords
+from penstock.ports.records import RecordStore
 from penstock.runtime.services import Services
-from penstock.wiring import open_store
+from penstock.wiring import open_records, open_store
 
 _STYLES: Final = {"ok": "green", "warn": "yellow", "fail": "bold red", "skip": "bright_black"}
 
@@ -59,6 +62,10 @@ async def _checks(url: str | None, quick: bool, done: Done) -> AsyncIterator[Che
     if address.scheme == "memory":
         raise InvalidInput("memory:// has no store to examine")
     services = Services()
+    if address.scheme in RECORD_SCHEMES:
+        async for check in _record_checks(open_records(address, services), services):
+            yield check
+        return
     store = open_store(address)
     try:
         reachable = True
@@ -68,6 +75,17 @@ async def _checks(url: str | None, quick: bool, done: Done) -> AsyncIterator[Che
         if quick or not reachable:
             return
         stored = StoredState(store, done)
+        async for check in stored.run():
+            yield check
+        if stored.state is not None:
+            yield overdue_leases(stored.state, services.clock.now())
+    finally:
+        await store.close()
+
+
+async def _record_checks(store: RecordStore, services: Services) -> AsyncIterator[Check]:
+    try:
+        stored = StoredRecords(store)
         async for check in stored.run():
             yield check
         if stored.state is not None:

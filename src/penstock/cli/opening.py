@@ -7,25 +7,19 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, TypeVar
 
-from penstock.address import Address, parse
+from penstock.address import RECORD_SCHEMES, Address, parse
 from penstock.cli.output import err
 from penstock.client.queue import Queue
-from penstock.errors import InvalidInput, PenstockError
+from penstock.errors import InvalidInput, NoQueue
 from penstock.runtime.loops import new_loop
+from penstock.runtime.services import Services
 from penstock.wiring import open as open_queue
-from penstock.wiring import open_store
+from penstock.wiring import open_records, open_store
 
 Result = TypeVar("Result")
 
 SILENT_SECONDS: Final = 1.0
 """How long something may take before a spinner says that it goes on."""
-
-
-class NoQueue(PenstockError):
-    def __init__(self, url: str) -> None:
-        super().__init__(
-            f"there is no queue at {url}; check the address, or make one with `penstock enqueue`"
-        )
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:
@@ -61,6 +55,14 @@ async def opened(
 
 async def require_queue(address: Address) -> None:
     if address.scheme == "memory":
+        return
+    if address.scheme in RECORD_SCHEMES:
+        records = open_records(address, Services())
+        try:
+            if not await records.exists():
+                raise NoQueue(address.url)
+        finally:
+            await records.close()
         return
     from penstock.engines.ledger.marker import read_marker
 

@@ -1,17 +1,14 @@
-"""The root command. It knows every command by name and one sentence, and loads the one that is run.
-
-So `penstock --help` and completion stay quick, whatever the commands themselves import. It is also
-where errors end: each `PenstockError` becomes one line on stderr and an exit code.
+"""The root command, and where errors end: each `PenstockError` becomes one line on stderr and an
+exit code.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperCommand, TyperGroup
-from typer.main import get_command as built_command
+
+from penstock.cli.lazy import Entry, LazyCommands
 
 FAILED: Final = 1
 """The operation failed: not found, refused, the store away."""
@@ -19,14 +16,7 @@ WRONG_USAGE: Final = 2
 """The command line can't be right."""
 
 
-class Entry(NamedTuple):
-    panel: str
-    sentence: str
-    module: str = ""
-    """Where it differs from the command's name."""
-
-
-_JOBS, _LOOKING, _WORK, _CARE = "Jobs", "Looking", "Work", "Care"
+_JOBS, _LOOKING, _WORK, _DATA, _CARE = "Jobs", "Looking", "Work", "Data", "Care"
 
 COMMANDS: Final = {
     "enqueue": Entry(_JOBS, "Add a job, or many from a file."),
@@ -45,6 +35,7 @@ COMMANDS: Final = {
     "monitor": Entry(_WORK, "Take back dead leases and vacuum, without running jobs."),
     "pause": Entry(_WORK, "Let no job of a queue be claimed."),
     "resume": Entry(_WORK, "Let jobs of a paused queue be claimed again."),
+    "pipeline": Entry(_DATA, "Keep tables of what happened, on Spark."),
     "export": Entry(_CARE, "Write jobs or events as JSON lines."),
     "import": Entry(_CARE, "Add jobs from JSON lines, once each.", "import_jobs"),
     "vacuum": Entry(_CARE, "Delete what has outlived the log's retention."),
@@ -54,19 +45,11 @@ COMMANDS: Final = {
 }
 
 
-class Root(TyperGroup):
-    """Lists stubs; the command that is asked for takes its stub's place."""
+class Root(LazyCommands):
+    """All commands, and where their errors end."""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        for name, entry in COMMANDS.items():
-            stub = TyperCommand(name, help=entry.sentence, rich_help_panel=entry.panel)
-            self.commands[name] = stub
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] in COMMANDS:
-            self.commands[args[0]] = _loaded(args[0])
-        return super().resolve_command(ctx, args)
+    package = "penstock.cli"
+    entries = COMMANDS
 
     def invoke(self, ctx: Any) -> Any:
         from penstock.errors import InvalidInput, PenstockError
@@ -110,23 +93,6 @@ def root(
     ] = False,
 ) -> None:
     """What comes before every command: nothing but the version."""
-
-
-def _loaded(name: str) -> Any:
-    """The real command: what its module calls `command`."""
-    entry = COMMANDS[name]
-    module = import_module(f"penstock.cli.{entry.module or name}")
-    function = module.command
-    single = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    # Help is wrapped to the terminal, so the line breaks of the source must not show.
-    details = f"\n\n{' '.join(function.__doc__.split())}" if function.__doc__ else ""
-    single.command(
-        name,
-        help=entry.sentence + details,
-        rich_help_panel=entry.panel,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )(function)
-    return built_command(single)
 
 
 def _ended(error: Exception, code: int) -> typer.Exit:

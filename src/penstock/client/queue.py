@@ -16,6 +16,7 @@ from penstock.client.arguments import (
     state_named,
 )
 from penstock.client.calls import Calls
+from penstock.client.importing import Importing
 from penstock.client.leasing import Leasing
 from penstock.client.newjob import NewJob, check_name, check_seconds, submission
 from penstock.errors import InvalidInput, PenstockError
@@ -38,7 +39,7 @@ from penstock.ports.backend import Filter, Stats, VacuumReport, WorkerRecord
 Value = TypeVar("Value")
 
 
-class Queue(Leasing):
+class Queue(Leasing, Importing):
     """A queue as one tenant sees it. Made by `penstock.open`; use it with `async with`."""
 
     # Putting jobs in

@@ -25,6 +25,9 @@ FROM_THE_BEGINNING: Final[dict[str, Law]] = {
     "pauses hold": invariants.pauses_hold,
 }
 
+OF_IMPORTS: Final[dict[str, Law]] = {"imports happen once": invariants.imports_happen_once}
+"""From the beginning, too, and with every event of every run."""
+
 
 class Findings:
     """Violations, counted; the first few of each law are kept to be quoted."""

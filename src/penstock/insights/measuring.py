@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import PurePath
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from msgspec import Struct
 
-from penstock.address import Address
+from penstock.address import RECORD_SCHEMES, Address
 from penstock.client.queue import Queue
 from penstock.insights.probes import percentile
 from penstock.kernel.job import Job
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
-from penstock.stores.layers.counting import Counting
+from penstock.stores.layers.counting import Counting, Requests
 from penstock.stores.layers.prefixed import Prefixed
 from penstock.stores.memory import MemoryStore
 from penstock.wiring import open as open_queue
@@ -38,7 +40,7 @@ class Measured(Struct, frozen=True):
     """Of one call, as its caller sees it."""
     p99_seconds: float
     requests: int
-    """To the store, for all of them."""
+    """To the object store, for all of them."""
 
 
 async def measure(
@@ -46,6 +48,8 @@ async def measure(
 ) -> tuple[list[Measured], str]:
     """The phases in order, and the name of what was measured. Leaves nothing behind."""
     services = Services()
+    if address.scheme in RECORD_SCHEMES:
+        return await _measure_records(address, shape, done)
     store = MemoryStore() if address.scheme == "memory" else open_store(address)
     own = Prefixed(store, f"bench/{services.new_secret()}")
     counting = Counting(own)
@@ -58,11 +62,24 @@ async def measure(
         await store.close()
 
 
+async def _measure_records(
+    address: Address, shape: Shape, done: Callable[[int], None]
+) -> tuple[list[Measured], str]:
+    """On a file of its own, in a folder beside the one that was named."""
+    beside = PurePath(address.path).parent
+    with TemporaryDirectory(prefix="penstock-bench-", dir=beside) as folder:
+        url = f"{address.scheme}://{folder}/queue.db"
+        async with open_queue(url, fsync=address.options.fsync) as queue:
+            bench = _Bench(queue, None, Services(), shape, done)
+            phases = [await bench.enqueue(), await bench.claim(), await bench.ack()]
+            return phases, f"{address.scheme}://{address.path}"
+
+
 class _Bench:
     def __init__(
         self,
         queue: Queue,
-        counting: Counting,
+        counting: Counting | None,
         services: Services,
         shape: Shape,
         done: Callable[[int], None],
@@ -112,7 +129,7 @@ class _Bench:
     async def _measured(
         self, phase: str, times: list[float], work: Callable[[], Awaitable[None]]
     ) -> Measured:
-        before, started_at = self._counting.requests, self._clock.elapsed()
+        before, started_at = self._requests(), self._clock.elapsed()
         await work()
         seconds = max(self._clock.elapsed() - started_at, 1e-9)
         jobs = self._shape.jobs
@@ -123,8 +140,11 @@ class _Bench:
             jobs / seconds,
             percentile(times, 0.5),
             percentile(times, 0.99),
-            self._counting.requests.since(before).total,
+            self._requests().since(before).total,
         )
+
+    def _requests(self) -> Requests:
+        return Requests() if self._counting is None else self._counting.requests
 
     async def _timed(self, times: list[float], request: Awaitable[Any]) -> Any:
         started_at = self._clock.elapsed()

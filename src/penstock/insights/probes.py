@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
-from penstock.engines.ledger.calibration import CommitClock
+from penstock.engines.calibration import CommitClock
 from penstock.engines.ledger.marker import try_put
-from penstock.engines.ledger.names import PROBES
+from penstock.engines.names import PROBES
 from penstock.errors import ObjectNotFound, StoreError
 from penstock.insights.checks import Check, Verdict
 from penstock.kernel.settings import DEFAULT_SETTINGS

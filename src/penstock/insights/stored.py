@@ -8,6 +8,7 @@ from penstock.engines.ledger.marker import read_marker
 from penstock.errors import FormatError
 from penstock.insights.checks import Check
 from penstock.insights.findings import stored
+from penstock.insights.stored_imports import import_objects
 from penstock.insights.stored_log import LogCheckup, Progress
 from penstock.insights.stored_single import SingleCheckup
 from penstock.kernel.state import QueueState
@@ -41,6 +42,8 @@ class StoredState:
             async for check in log.run():
                 yield check
             self.state = log.state if log.is_whole else None
+        if self.state is not None:
+            yield await import_objects(self._store, self.state)
 
 
 def overdue_leases(state: QueueState, now: float) -> Check:

@@ -18,6 +18,7 @@ from penstock.insights.checks import Check
 from penstock.insights.findings import (
     FROM_THE_BEGINNING,
     OF_EVERY_PART,
+    OF_IMPORTS,
     OF_THE_CHAIN,
     Findings,
     stored,
@@ -146,7 +147,7 @@ class LogCheckup:
         self._findings.judge(OF_EVERY_PART, known, after)
         if self._first == FIRST_SLOT and not self._unfoldable:
             # Without a state nobody knows which stories matter, and half of one proves nothing.
-            self._findings.judge(FROM_THE_BEGINNING, known, after)
+            self._findings.judge(FROM_THE_BEGINNING | OF_IMPORTS, known, after)
             self._tally.see(part)
         allowed = self.state.settings.clock_skew_seconds + GRAIN_SECONDS
         late = invariants.times_are_the_stores(linked, allowed)
@@ -177,7 +178,7 @@ class LogCheckup:
         told = [stored("log", "ok", f"{self._commits:,} commits, {self._events:,} events{begins}")]
         over = f"over {self._commits:,} commits"
         told += [self._findings.check(law, over) for law in (*OF_THE_CHAIN, *OF_EVERY_PART)]
-        for law in FROM_THE_BEGINNING:
+        for law in FROM_THE_BEGINNING | OF_IMPORTS:
             if self._first == FIRST_SLOT:
                 told.append(self._findings.check(law, over))
             else:
@@ -189,6 +190,8 @@ class LogCheckup:
         told.append(self._findings.check("checkpoints are folds", folded))
         if self._first == FIRST_SLOT:
             self._findings.add("counts are conserved", self._tally.against(self.state))
+            unadmitted = self._tally.unadmitted_against(self.state)
+            self._findings.add("counts are conserved", unadmitted)
             said = "the state counts what the log says"
             told.append(self._findings.check("counts are conserved", said))
         allowed = self.state.settings.clock_skew_seconds + GRAIN_SECONDS

@@ -19,9 +19,8 @@ from penstock.engines.ledger.single.document import Document, JobRecord, decode_
 from penstock.errors import PenstockError
 from penstock.insights.checks import Check
 from penstock.insights.findings import FROM_THE_BEGINNING, OF_EVERY_PART, Findings, stored
-from penstock.kernel import invariants
 from penstock.kernel.events import Enqueued, Event, JobEvent, commit_of
-from penstock.kernel.invariants import Committed, Violation
+from penstock.kernel.invariants import Committed, Tally, Violation
 from penstock.kernel.job import ABSENT, Job
 from penstock.kernel.state import QueueState
 from penstock.kernel.transitions import IllegalTransition, apply, born
@@ -64,7 +63,9 @@ def _judged(document: Document, archived: Sequence[ArchivedJob], state: QueueSta
     log = _log(document, left)
     findings.judge(OF_EVERY_PART, log)
     findings.judge(FROM_THE_BEGINNING, log)
-    findings.add("counts are conserved", invariants.counts_are_conserved(log, state))
+    tally = Tally()
+    tally.see(log)
+    findings.add("counts are conserved", tally.against(state))
     events = sum(len(commit.events) for commit in log)
     return list(findings.checks(f"over {events:,} events"))
 

@@ -2,19 +2,23 @@
 
 A batch first lets dead leases go, then takes its commands in order, each seeing what those before
 it did. An item that is refused answers with its error and changes nothing; the others go on.
+Where a command needs rows of an import that are not at hand, `NeedsChunk` is raised: the whole
+batch has to be taken back, and decided again when they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, assert_never
+from typing import Any, Final, TypeVar, assert_never
 
 import msgspec
 
 from penstock.errors import PenstockError
-from penstock.kernel import decide
+from penstock.kernel import decide, importing
 from penstock.kernel.commands import (
+    AbortImport,
     Ack,
+    AdvanceImport,
     AnyCommand,
     Archive,
     Beat,
@@ -26,16 +30,21 @@ from penstock.kernel.commands import (
     Expire,
     Failure,
     Heartbeat,
+    ImportCommand,
+    ImportProgress,
+    ImportReceipt,
     MoveConsumer,
     Nack,
     NoteCheckpoint,
     Outcome,
     Pause,
+    PublishImport,
     Receipt,
     Release,
     Replay,
     Resume,
     Return,
+    StageImport,
     Submission,
     Success,
     Sweep,
@@ -55,22 +64,34 @@ from penstock.kernel.events import (
     position_of,
 )
 from penstock.kernel.job import DEFAULT_CODEC, Job, State
+from penstock.kernel.manifest import Chunks, nothing_at_hand
+from penstock.kernel.segments import Segment
 from penstock.kernel.settings import Settings
 from penstock.kernel.state import QueueState
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+ADMITTED_PER_COMMIT_MAX: Final = 200_000
+"""Claims stop short of admitting more: a commit has to stay of a size that can be read."""
+
 
 class Batch:
     def __init__(
-        self, state: QueueState, at: float, commit: int, luck: Callable[[], float]
+        self,
+        state: QueueState,
+        at: float,
+        commit: int,
+        luck: Callable[[], float],
+        chunks: Chunks = nothing_at_hand,
     ) -> None:
         self.events: list[Event] = []
         self._state = state
         self._now = Moment(at, position_of(commit, 0), luck)
+        self._chunks = chunks
+        self._admitted = 0
         self._expired = 0
-        state.advance(at)
+        state.pending.advance(at)
         self._expire()
 
     def run(self, command: AnyCommand) -> Any:
@@ -89,7 +110,7 @@ class Batch:
             case Release():
                 return self._each(command.items, self._release, command.tenant)
             case Cancel():
-                return [self._cancel(command.tenant, id) for id in command.ids]
+                return self._cancel_all(command)
             case Replay():
                 return self._each(command.ids, self._replay, command.tenant)
             case Archive():
@@ -104,6 +125,8 @@ class Batch:
                 return self._pause(command)
             case NoteCheckpoint() | Sweep() | MoveConsumer() | DropConsumer():
                 return self._housekeep(command)
+            case PublishImport() | StageImport() | AdvanceImport() | AbortImport():
+                return self._import(command)
             case _:
                 assert_never(command)
 
@@ -142,10 +165,31 @@ class Batch:
         if again:
             return again
         jobs = self._state.tenancy(command.tenant).jobs
-        events = decide.claim(self._state, command, self._now)
-        for event in events:
+        ids: list[str] = []
+        while len(ids) < command.count:
+            events, head = decide.claim(self._state, command, command.count - len(ids), self._now)
+            for event in events:
+                self._emit(event)
+                ids.append(event.id)
+            if head is None or self._admitted >= ADMITTED_PER_COMMIT_MAX:
+                break
+            try:
+                self._admit(head.segment)
+            except PenstockError:
+                # Its rows can't be read. What comes before them in the order is given out all the
+                # same; whoever has nothing to be given is told why.
+                if not ids:
+                    raise
+                break
+        return [jobs[id] for id in ids]
+
+    def _admit(self, segment: Segment) -> None:
+        """Lets the next chunk of a segment in."""
+        place = segment.place(segment.chunk)
+        rows = self._chunks(place)
+        for event in importing.admit(self._state, segment, place, rows, self._now):
             self._emit(event)
-        return [jobs[event.id] for event in events]
+            self._admitted += 1
 
     def _ack(self, tenant: str, success: Success) -> None:
         event = decide.ack(self._state, tenant, success, self._now)
@@ -168,6 +212,18 @@ class Batch:
         event = decide.release(self._state, tenant, item, self._now)
         if event is not None:
             self._emit(event)
+
+    def _cancel_all(self, command: Cancel) -> list[str]:
+        tenant = command.tenant
+        waiting = [self._state.unadmitted(tenant, id) for id in command.ids]
+        # All of them first: should one not be readable, nothing has happened to the others.
+        chunks = [self._chunks(one.place) for one in waiting if one is not None]
+        for one, rows in zip(filter(None, waiting), chunks, strict=True):
+            place = msgspec.structs.replace(one.place, first=one.row)
+            row = rows[one.row - one.place.first]
+            for event in importing.admit(self._state, one.segment, place, [row], self._now):
+                self._emit(event)
+        return [self._cancel(tenant, id) for id in command.ids]
 
     def _cancel(self, tenant: str, id: str) -> str:
         event = decide.cancel(self._state, tenant, id, self._now)
@@ -224,3 +280,45 @@ class Batch:
                 self._emit(ConsumerDropped(position, at, SYSTEM_TENANT, command.consumer))
             case _:
                 pass
+
+    def _import(self, command: ImportCommand) -> ImportReceipt | ImportProgress | int:
+        match command:
+            case PublishImport():
+                return self._publish(command)
+            case StageImport():
+                staged = importing.stage(self._state, command, self._now)
+                if isinstance(staged, ImportProgress):
+                    return staged
+                self._emit(staged)
+                if staged.rows:
+                    return ImportProgress(command.run, 0, staged.rows)
+                return self._advance(AdvanceImport(command.tenant, command.run, 0))
+            case AdvanceImport():
+                return self._advance(command)
+            case AbortImport():
+                staged_run = self._state.imports.staged.get(command.run)
+                aborted = importing.abort(self._state, command, self._now)
+                if aborted is not None:
+                    self._emit(aborted)
+                return 0 if staged_run is None else staged_run.reached
+            case _:
+                assert_never(command)
+
+    def _publish(self, command: PublishImport) -> ImportReceipt:
+        events = importing.publish(self._state, command, self._now)
+        if isinstance(events, ImportReceipt):
+            return events
+        for event in events:
+            self._emit(event)
+        return ImportReceipt(command.run, sum(event.rows for event in events), "published")
+
+    def _advance(self, command: AdvanceImport) -> ImportProgress:
+        step = importing.advance(self._state, command, self._chunks)
+        if isinstance(step, ImportProgress):
+            return step
+        jobs, reached = step
+        rows = self._state.imports.staged[command.run].rows
+        for tenant, new in jobs:
+            self._enqueue(tenant, new)
+        self._emit(importing.advanced(command.run, reached, self._now))
+        return ImportProgress(command.run, reached, rows)

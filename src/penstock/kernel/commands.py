@@ -24,6 +24,7 @@ from penstock.kernel.job import (
     Lease,
     State,
 )
+from penstock.kernel.manifest import ImportObject
 from penstock.kernel.retry import DEFAULT_RETRY, RetryPolicy
 from penstock.kernel.settings import Settings
 
@@ -195,6 +196,60 @@ class DropConsumer(Command[None], frozen=True, gc=False, tag="drop_consumer"):
     consumer: str
 
 
+class ImportReceipt(Struct, frozen=True, gc=False):
+    """What became of an import."""
+
+    run: str
+    jobs: int
+    status: Literal["published", "already published"]
+
+
+class PublishImport(Command[ImportReceipt], frozen=True, gc=False, tag="publish_import"):
+    """Makes all rows of a run jobs, by one commit; a run that was published stays as it is.
+
+    The same goes for a batch of a streaming query that is not above the highest published one.
+    """
+
+    run: str
+    objects: tuple[ImportObject, ...]
+    query: str | None = None
+    batch: int | None = None
+
+
+class ImportProgress(Struct, frozen=True, gc=False):
+    """How far a staged run is."""
+
+    run: str
+    """Another than was asked for, if that staged the same batch of a streaming query before."""
+    reached: int
+    rows: int
+    is_new: bool = True
+    """False: it had been published before it was asked for."""
+
+
+class StageImport(Command[ImportProgress], frozen=True, gc=False, tag="stage_import"):
+    """Records the objects of a run to be enqueued in batches; those recorded first count."""
+
+    run: str
+    objects: tuple[ImportObject, ...]
+    query: str | None = None
+    batch: int | None = None
+
+
+class AdvanceImport(Command[ImportProgress], frozen=True, gc=False, tag="advance_import"):
+    """Enqueues the next rows of a staged run, unless they were enqueued before."""
+
+    run: str
+    start: int
+
+
+class AbortImport(Command[int], frozen=True, gc=False, tag="abort_import"):
+    """Forbids the publication of a run; answers how many rows of a staged one were enqueued."""
+
+    run: str
+
+
+ImportCommand: TypeAlias = PublishImport | StageImport | AdvanceImport | AbortImport
 AnyCommand: TypeAlias = (
     Enqueue
     | Claim
@@ -214,4 +269,5 @@ AnyCommand: TypeAlias = (
     | Sweep
     | MoveConsumer
     | DropConsumer
+    | ImportCommand
 )

@@ -51,6 +51,7 @@ from penstock.kernel.events import (
     Unarchived,
 )
 from penstock.kernel.job import Job, Lease, State
+from penstock.kernel.segments import Head
 from penstock.kernel.state import QueueState
 
 EXPIRIES_PER_BATCH_MAX: Final = 100_000
@@ -73,6 +74,8 @@ def enqueue(
         if known.state is State.FAILED and not _is_key_taken(state, known, now.at):
             return _reopened(known, now)
         return _receipt(known)
+    if state.unadmitted(tenant, new.id) is not None:
+        return Receipt(new.id, "duplicate", State.PENDING)
     key_until = None
     if new.key is not None:
         hold = state.holder(tenant, (new.queue, new.type, new.key), now.at)
@@ -93,27 +96,32 @@ def enqueue(
     )  # fmt: skip
 
 
-def claim(state: QueueState, command: Claim, now: Moment) -> list[Claimed]:
+def claim(
+    state: QueueState, command: Claim, count: int, now: Moment
+) -> tuple[list[Claimed], Head | None]:
+    """The next claims, up to a count; or up to a head, whose jobs have to be admitted first."""
     tenancy = state.tenants.get(command.tenant)
     if tenancy is None:
-        return []
+        return [], None
     at = now.at
     lease_until = at + command.lease_seconds
     events: list[Claimed] = []
     for entry in tenancy.ready(command.queues, command.types):
-        job: Job = entry[-1]
+        job: Job | Head = entry[-1]
         if job.run_at > at:
             # Lanes may hold what another clock called due; here only this moment's time counts.
             continue
+        if isinstance(job, Head):
+            return events, job
         event = Claimed(
             now.position + len(events), at, job.tenant, job.queue, job.type, job.id, job.life,
             job.attempt + 1, command.operation, lease_until, job.enqueued_at, job.run_at,
             command.worker,
         )  # fmt: skip
         events.append(event)
-        if len(events) == command.count:
+        if len(events) == count:
             break
-    return events
+    return events, None
 
 
 def heartbeat(state: QueueState, tenant: str, beat: Beat, now: Moment) -> Extended | Progressed:
@@ -203,6 +211,8 @@ def cancel(state: QueueState, tenant: str, id: str, now: Moment) -> Cancelled | 
 
 def replay(state: QueueState, tenant: str, id: str, now: Moment) -> Replayed | State:
     """A state: it was opened before, so there is nothing to do."""
+    if state.unadmitted(tenant, id) is not None:
+        return State.PENDING
     job = known(state, tenant, id, now.at)
     if not job.is_terminal:
         return job.state
@@ -217,6 +227,8 @@ def replay(state: QueueState, tenant: str, id: str, now: Moment) -> Replayed | S
 
 
 def archive(state: QueueState, tenant: str, id: str, now: Moment) -> Archived | None:
+    if state.unadmitted(tenant, id) is not None:
+        raise WrongState(id, State.PENDING.value, "archive")
     job = known(state, tenant, id, now.at)
     if not job.is_terminal:
         raise WrongState(id, job.state.value, "archive")
@@ -226,6 +238,8 @@ def archive(state: QueueState, tenant: str, id: str, now: Moment) -> Archived | 
 
 
 def unarchive(state: QueueState, tenant: str, id: str, now: Moment) -> Unarchived | None:
+    if state.unadmitted(tenant, id) is not None:
+        return None
     job = known(state, tenant, id, now.at)
     if job.archived_at is None:
         return None

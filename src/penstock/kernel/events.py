@@ -20,6 +20,7 @@ from penstock.kernel.job import (
     DEFAULT_TIMEOUT_SECONDS,
     AttemptError,
 )
+from penstock.kernel.manifest import ImportObject
 from penstock.kernel.retry import DEFAULT_RETRY, RetryPolicy
 from penstock.kernel.settings import Settings
 
@@ -68,6 +69,17 @@ class Enqueued(JobFact, frozen=True, gc=False, omit_defaults=True, tag="enqueued
     key_until: float | None = None
     meta: dict[str, Any] | None = None
     trace: str | None = None
+
+
+class Admitted(Enqueued, frozen=True, gc=False, omit_defaults=True, tag="admitted"):
+    """An imported job begins its life; `enqueued_at` is when its run was published."""
+
+    enqueued_at: float = 0.0
+    run: str = ""
+    source: int = 0
+    """The position of the `imported` event that brought it: its place in the order."""
+    row: int = 0
+    """Its number in the run, which decides where the order is a tie."""
 
 
 class Claimed(JobFact, frozen=True, gc=False, omit_defaults=True, tag="claimed"):
@@ -201,11 +213,54 @@ class ConsumerDropped(Fact, frozen=True, gc=False, omit_defaults=True, tag="cons
     consumer: str
 
 
+class Imported(Fact, frozen=True, gc=False, omit_defaults=True, tag="imported"):
+    """A run was published: all of these rows are jobs from now on."""
+
+    run: str
+    rows: int
+    objects: tuple[ImportObject, ...] = ()
+    query: str | None = None
+    batch: int | None = None
+
+
+class ImportStaged(Fact, frozen=True, gc=False, omit_defaults=True, tag="import_staged"):
+    """A run whose rows may be duplicates: they are enqueued in batches, from these objects."""
+
+    run: str
+    rows: int
+    objects: tuple[ImportObject, ...]
+    query: str | None = None
+    batch: int | None = None
+
+
+class ImportAdvanced(Fact, frozen=True, gc=False, omit_defaults=True, tag="import_advanced"):
+    """The rows of a staged run before this one are enqueued."""
+
+    run: str
+    reached: int
+
+
+class ImportAborted(Fact, frozen=True, gc=False, omit_defaults=True, tag="import_aborted"):
+    """A run can't be published any more, so its objects may be deleted."""
+
+    run: str
+
+
 AttemptEvent: TypeAlias = Claimed | Extended | Progressed | Retried | Expired | Released | Snoozed
 EndEvent: TypeAlias = Completed | Failed | Cancelled
-JobEvent: TypeAlias = Enqueued | AttemptEvent | EndEvent | Replayed | Archived | Unarchived
+JobEvent: TypeAlias = (
+    Enqueued | Admitted | AttemptEvent | EndEvent | Replayed | Archived | Unarchived
+)
+ImportEvent: TypeAlias = Imported | ImportStaged | ImportAdvanced | ImportAborted
 QueueEvent: TypeAlias = (
-    Paused | Resumed | Configured | Checkpointed | Swept | ConsumerMoved | ConsumerDropped
+    Paused
+    | Resumed
+    | Configured
+    | Checkpointed
+    | Swept
+    | ConsumerMoved
+    | ConsumerDropped
+    | ImportEvent
 )
 Event: TypeAlias = JobEvent | QueueEvent
 

@@ -118,6 +118,10 @@ class Job(Struct, omit_defaults=True, gc=False):
     archived_at: float | None = None
     trail: tuple[int, ...] = ()
     """Positions of the transitions after the first, newest last: where its history is."""
+    source: int = 0
+    """Of an imported job, the position of its import: its place in the order."""
+    row: int = 0
+    """Of an imported job, its number in the import."""
 
     @property
     def is_terminal(self) -> bool:

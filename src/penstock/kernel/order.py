@@ -1,10 +1,10 @@
 """Jobs kept in an order: a heap whose entries die in place and are let go lazily.
 
-An entry is `(key…, job)`. It is alive while its job is the current version of that job; since
-every transition makes a new version, whatever happens to a job kills its old entries without
-finding them. Two rules keep this cheap: dead heads are popped before anybody looks, and when more
-than half of the entries are dead the heap is built again, so n live jobs cost at most 2n entries
-and each operation O(log n) amortised.
+An entry is `(key…, job)`. It is alive while its job is the current version of that job; since every
+transition makes a new version, whatever happens to a job kills its old entries without finding
+them. The head of a segment stands for a job in the same way. Two rules keep this cheap: dead heads
+are popped before anybody looks, and when more than half of the entries are dead the heap is built
+again, so n live jobs cost at most 2n entries and each operation O(log n) amortised.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, Final, TypeAlias
 
 from penstock.kernel.job import Job
+from penstock.kernel.segments import Head
 
 Entry: TypeAlias = tuple[Any, ...]
 
@@ -24,7 +25,7 @@ _DEAD_ENTRIES_MIN: Final = 64
 class Ranking:
     __slots__ = ("_dead", "_heap", "_is_current")
 
-    def __init__(self, is_current: Callable[[Job], bool]) -> None:
+    def __init__(self, is_current: Callable[[Job | Head], bool]) -> None:
         self._heap: list[Entry] = []
         self._dead = 0
         self._is_current = is_current

@@ -14,13 +14,19 @@ from copy import copy
 from heapq import heappop, heappush
 from typing import Final, assert_never
 
+from penstock.kernel.changes import Changes, Undo
 from penstock.kernel.events import (
+    Admitted,
     Checkpointed,
     Configured,
     ConsumerDropped,
     ConsumerMoved,
     Enqueued,
     Event,
+    ImportAborted,
+    ImportAdvanced,
+    Imported,
+    ImportStaged,
     JobEvent,
     JobFact,
     Paused,
@@ -30,9 +36,12 @@ from penstock.kernel.events import (
     Swept,
     position_of,
 )
+from penstock.kernel.imports import Imports
 from penstock.kernel.job import ABSENT, Job, State
 from penstock.kernel.leases import Leases
 from penstock.kernel.order import Ranking
+from penstock.kernel.pending import Pending
+from penstock.kernel.segments import Head, Waiting
 from penstock.kernel.settings import DEFAULT_SETTINGS, Settings
 from penstock.kernel.tenancy import Hold, Scope, Tenancy
 from penstock.kernel.transitions import apply, born
@@ -52,13 +61,13 @@ class QueueState:
         """Side objects of jobs that have left, and when they did: the log still names them."""
         self.checkpoint_commit = 0
         self.checkpoint_bytes = 0
-        self.at = 0.0
-        """The time of the newest commit or batch; jobs due by then are in the lanes."""
-        self.scheduled = Ranking(self.is_current)
-        """Pending jobs not yet due: (run_at, life)."""
+        self.pending = Pending(self.tenants)
+        self.imports = Imports(self.pending.show, self.pending.hide, self._release)
         self.leases = Leases()
         self.completed = Ranking(self.is_current)
         """Completed jobs: (ended_at, life)."""
+        self.completed_elsewhere = 0
+        """How many more there are, where this state is only the part that a batch touches."""
         self.dead_letters = Ranking(self.is_current)
         """Failed and cancelled jobs: (ended_at, life)."""
         self.archived = Ranking(self.is_current)
@@ -69,7 +78,7 @@ class QueueState:
         self._left: list[Job] = []
         """Jobs that have left since the last `seal`."""
         self._key_expiries: list[tuple[float, str, Scope, int]] = []
-        self._undo: _Undo | None = None
+        self._undo: Undo | None = None
 
     def tenancy(self, tenant: str) -> Tenancy:
         tenancy = self.tenants.get(tenant)
@@ -77,7 +86,7 @@ class QueueState:
             tenancy = self.tenants[tenant] = Tenancy(tenant)
         return tenancy
 
-    def is_current(self, job: Job) -> bool:
+    def is_current(self, job: Job | Head) -> bool:
         tenancy = self.tenants.get(job.tenant)
         return tenancy is not None and tenancy.jobs.get(job.id) is job
 
@@ -88,6 +97,15 @@ class QueueState:
         if job is None or (job.ended_at is not None and self._has_lapsed(job, at)):
             return None
         return job
+
+    def unadmitted(self, tenant: str, id: str) -> Waiting | None:
+        """An imported job that waits to be admitted, unless somebody else has its id."""
+        if not self.imports.sources:
+            return None
+        tenancy = self.tenants.get(tenant)
+        if tenancy is None or id in tenancy.jobs:
+            return None
+        return self.imports.find(tenant, id)
 
     def holder(self, tenant: str, scope: Scope, at: float) -> Hold | None:
         """Who holds a key now, if anybody."""
@@ -100,16 +118,6 @@ class QueueState:
         is_live = job is not None and job.life == hold.life and not job.is_terminal
         return hold if is_live else None
 
-    def advance(self, at: float) -> None:
-        """Moves jobs that have come due by then to where claims look. No event: time passing."""
-        self.at = max(self.at, at)
-        scheduled = self.scheduled
-        while (entry := scheduled.first()) is not None and entry[0] <= self.at:
-            job: Job = scheduled.pop_first()[-1]
-            self.tenants[job.tenant].lane(job.queue, job.type).push(
-                (job.priority, job.run_at, job.life, job)
-            )
-
     def apply(self, event: Event) -> None:
         if isinstance(event, Enqueued):
             tenancy = self.tenancy(event.tenant)
@@ -120,6 +128,8 @@ class QueueState:
             self._replace(tenancy, None, born(event))
             if event.key is not None:
                 self._hold_key(event.tenant, (event.queue, event.type, event.key), event)
+            elif isinstance(event, Admitted):
+                self.imports.admit(event)
         elif isinstance(event, JobFact):
             self._apply_to_job(event)
         else:
@@ -140,6 +150,15 @@ class QueueState:
                 self._set("swept_before", event.before)
                 kept = {key: at for key, at in self.released.items() if at >= event.before}
                 self._set("released", kept)
+                self.imports.forget(event.before)
+            case Imported():
+                self.imports.publish(event)
+            case ImportStaged():
+                self.imports.stage(event)
+            case ImportAdvanced():
+                self.imports.advance(event)
+            case ImportAborted():
+                self.imports.abort(event)
             case ConsumerMoved():
                 moved = {event.consumer: (event.reached, event.at)}
                 self._set("consumers", {**self.consumers, **moved})
@@ -151,7 +170,7 @@ class QueueState:
 
     def fold(self, at: float, events: Iterable[Event]) -> None:
         """Takes in one whole commit that is known to be true."""
-        self.advance(at)
+        self.pending.advance(at)
         for event in events:
             self.apply(event)
         self.seal(at)
@@ -171,11 +190,19 @@ class QueueState:
 
     def begin(self) -> None:
         assert self._undo is None, "one batch at a time"
-        self._undo = _Undo()
+        self._undo = Undo()
+        self.imports.begin()
 
     def settle(self) -> None:
         """What was applied since `begin` stands."""
         self._undo = None
+        self.imports.settle()
+
+    def changed(self) -> Changes:
+        """What everything since `begin` amounts to."""
+        undo = self._undo
+        assert undo is not None, "nothing was begun"
+        return undo.net()
 
     def rollback(self) -> None:
         """Takes back everything since `begin`."""
@@ -196,6 +223,7 @@ class QueueState:
             counts.left[job.state] -= 1
         for tenant, queue, was_paused in reversed(undo.paused):
             self._change_paused(tenant, queue, paused=was_paused)
+        self.imports.rollback()
         for name, value in undo.fields.items():
             setattr(self, name, value)
 
@@ -212,7 +240,8 @@ class QueueState:
             while (entry := ranking.first()) is not None:
                 job: Job = entry[-1]
                 overflow = (
-                    ranking is self.completed and len(ranking) > self.settings.finished_jobs_max
+                    ranking is self.completed
+                    and len(ranking) + self.completed_elsewhere > self.settings.finished_jobs_max
                 )
                 if not (overflow or self._has_lapsed(job, at)):
                     break
@@ -240,16 +269,13 @@ class QueueState:
             now[after.state] += 1
         if before is not None:
             now[before.state] -= 1
-            self._unindex(tenancy, before)
+            self._unindex(before)
         if after is not None:
-            self._index(tenancy, after)
+            self._index(after)
 
-    def _index(self, tenancy: Tenancy, job: Job) -> None:
+    def _index(self, job: Job) -> None:
         if job.state is State.PENDING:
-            if job.run_at <= self.at:
-                tenancy.lane(job.queue, job.type).push((job.priority, job.run_at, job.life, job))
-            else:
-                self.scheduled.push((job.run_at, job.life, job))
+            self.pending.add(job)
         elif job.state is State.RUNNING:
             self.leases.add(job)
         else:
@@ -258,12 +284,9 @@ class QueueState:
                 self.results_bytes += len(job.result)
             self._retention_of(job).push((job.archived_at or job.ended_at, job.life, job))
 
-    def _unindex(self, tenancy: Tenancy, job: Job) -> None:
+    def _unindex(self, job: Job) -> None:
         if job.state is State.PENDING:
-            if job.run_at <= self.at:
-                tenancy.lanes[job.queue][job.type].note_death()
-            else:
-                self.scheduled.note_death()
+            self.pending.note_death(job)
         elif job.state is State.RUNNING:
             self.leases.remove(job)
         else:
@@ -289,7 +312,7 @@ class QueueState:
     def _leave(self, job: Job, at: float) -> None:
         for key in (job.payload_key, job.result_key):
             if key is not None:
-                self._set("released", {**self.released, key: at})
+                self._release(key, at)
         self._left.append(job)
         if self._undo is not None:
             self._undo.left.append(job)
@@ -298,6 +321,9 @@ class QueueState:
         counts = tenancy.queue_counts(job.queue)
         counts.now[job.state] += 1
         counts.left[job.state] += 1
+
+    def _release(self, key: str, at: float) -> None:
+        self._set("released", {**self.released, key: at})
 
     def _let_results_go(self) -> None:
         while self.results_bytes > self.settings.results_bytes_max:
@@ -359,22 +385,9 @@ class QueueState:
         """Installs a job from a snapshot as it is; counters and keys come from there too."""
         tenancy = self.tenancy(job.tenant)
         tenancy.jobs[job.id] = job
-        self._index(tenancy, job)
+        self._index(job)
 
     def adopt_hold(self, tenant: str, scope: Scope, hold: Hold) -> None:
         self.tenancy(tenant).keys[scope] = hold
         if hold.until is not None:
             heappush(self._key_expiries, (hold.until, tenant, scope, hold.life))
-
-
-class _Undo:
-    """What a batch found before it changed it."""
-
-    __slots__ = ("fields", "jobs", "keys", "left", "paused")
-
-    def __init__(self) -> None:
-        self.jobs: list[tuple[Tenancy, str, Job | None]] = []
-        self.keys: list[tuple[str, Scope, Hold | None]] = []
-        self.left: list[Job] = []
-        self.paused: list[tuple[str, str, bool]] = []
-        self.fields: dict[str, object] = {}

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from penstock.kernel.job import Job, State
 from penstock.kernel.order import Entry, Ranking
+from penstock.kernel.segments import Head
 
 Scope: TypeAlias = tuple[str, str, str]
 """Where a key is unique: (queue, type, key)."""
@@ -43,19 +44,22 @@ class QueueCounts:
 
 
 class Tenancy:
-    __slots__ = ("counts", "jobs", "keys", "lanes", "name", "paused")
+    __slots__ = ("counts", "heads", "jobs", "keys", "lanes", "name", "paused")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.jobs: dict[str, Job] = {}
         self.lanes: dict[str, dict[str, Ranking]] = {}
-        """Ready jobs by queue and type, each ranked (priority, run_at, life)."""
+        """Ready jobs by queue and type, each ranked (priority, run_at, life, row), and the heads of
+        segments that stand for jobs not yet admitted."""
+        self.heads: dict[str, Head] = {}
         self.keys: dict[Scope, Hold] = {}
         self.paused: set[str] = set()
         self.counts: dict[str, QueueCounts] = {}
 
-    def is_current(self, job: Job) -> bool:
-        return self.jobs.get(job.id) is job
+    def is_current(self, pending: Job | Head) -> bool:
+        id = pending.id
+        return self.jobs.get(id) is pending or (bool(self.heads) and self.heads.get(id) is pending)
 
     def lane(self, queue: str, type: str) -> Ranking:
         lanes = self.lanes.get(queue)

@@ -11,6 +11,7 @@ from typing import Final, assert_never, get_args
 
 from penstock.kernel.events import (
     EXPIRED,
+    Admitted,
     Archived,
     Cancelled,
     Claimed,
@@ -31,6 +32,7 @@ from penstock.kernel.job import ABSENT, AttemptError, Job, Lease, State
 
 TABLE: Final[dict[tuple[State | None, str], State]] = {
     (None, "enqueued"): State.PENDING,
+    (None, "admitted"): State.PENDING,
     (State.PENDING, "claimed"): State.RUNNING,
     (State.PENDING, "cancelled"): State.CANCELLED,
     (State.RUNNING, "extended"): State.RUNNING,
@@ -81,12 +83,15 @@ _NEXT: Final[dict[tuple[State, type[JobEvent]], State]] = {
 
 def born(event: Enqueued) -> Job:
     # `copy` lets go of the buffer that a decoded payload is a view into; a fresh one is kept as is.
-    return Job(
+    job = Job(
         event.id, event.tenant, event.queue, event.type, event.life, event.at, event.run_at,
         event.payload.copy(), event.codec, event.payload_key, State.PENDING, event.priority,
         0, 0, event.max_attempts, event.retry, event.timeout_seconds, event.key,
         event.key_until, event.meta, event.trace,
     )  # fmt: skip
+    if isinstance(event, Admitted):
+        job.enqueued_at, job.source, job.row = event.enqueued_at, event.source, event.row
+    return job
 
 
 def apply(job: Job, event: JobEvent) -> Job:

@@ -39,6 +39,8 @@ class Capabilities(Struct, frozen=True):
     multi_process: bool
     offload: bool
     """Large payloads and results can be kept beside the queue."""
+    imports: bool = False
+    """Millions of jobs can be written as objects and published by one commit."""
 
 
 class QueueStats(Struct, frozen=True):
@@ -51,6 +53,9 @@ class QueueStats(Struct, frozen=True):
     paused: bool
     oldest_ready_at: float | None
     """Since when the longest-waiting job has been due."""
+    unadmitted: int = 0
+    """How many of the pending jobs are imported and still lie in import objects; of those,
+    `scheduled` counts whole chunks that are not due."""
 
 
 class Stats(Struct, frozen=True):
@@ -60,6 +65,8 @@ class Stats(Struct, frozen=True):
     """How many jobs are in the live state, finished ones that stay for a while included."""
     commit: int
     at: float
+    unadmitted: int = 0
+    """How many pending jobs besides those are imported and not admitted yet."""
 
 
 class Filter(Struct, frozen=True, omit_defaults=True):
@@ -101,6 +108,7 @@ class VacuumReport(Struct, frozen=True, omit_defaults=True):
     log_objects: int = 0
     checkpoints: int = 0
     data_objects: int = 0
+    import_objects: int = 0
 
 
 class Backend(Protocol):
@@ -129,7 +137,9 @@ class Backend(Protocol):
     async def get(self, tenant: str, ids: Sequence[str]) -> list[Job | None]: ...
 
     def jobs(self, tenant: str, filter: Filter) -> AsyncIterator[Job]:
-        """Jobs as of one moment, in the order in which their lives began."""
+        """Jobs as of one moment, in the order in which their lives began; those of imports that
+        are not admitted yet come last.
+        """
         ...
 
     async def stats(self, tenant: str) -> Stats: ...
@@ -175,6 +185,16 @@ class Backend(Protocol):
 
     async def fetch(self, key: str) -> bytes:
         """What `keep` stored."""
+        ...
+
+    async def keep_import(self, run: str, data: bytes) -> str:
+        """Stores an object of a bulk import, to be published later, and answers its key."""
+        ...
+
+    async def abort_import(self, run: str) -> int:
+        """Forbids the publication of a run, then deletes its objects; answers how many of its
+        rows were enqueued before. Raises `RunPublished` where it is too late.
+        """
         ...
 
     async def vacuum(self) -> VacuumReport:

@@ -20,3 +20,8 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+def block(seconds: float) -> None:
+    """Stops the thread, for those that have nothing else to do; never the event loop's."""
+    time.sleep(seconds)

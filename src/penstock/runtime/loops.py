@@ -39,3 +39,12 @@ class LoopThread:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()
+
+
+def run_apart(work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of something async for plain code, also where a loop runs already: a notebook."""
+    thread = LoopThread("penstock-apart")
+    try:
+        return thread.run(work)
+    finally:
+        thread.stop()

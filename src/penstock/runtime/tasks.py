@@ -130,14 +130,18 @@ class Signal:
     def _forget(self, waiter: asyncio.Future[None]) -> None:
         self._waiters.pop(waiter, None)
 
-    async def wait(self, timeout_seconds: float) -> bool:
-        """Until the next `set`, or the time is up. True: it happened."""
+    async def wait(self, timeout_seconds: float, news: asyncio.Future[None] | None = None) -> bool:
+        """Until the next `set`, or the time is up. True: it happened.
+
+        `news` is what `next` gave before, where something was awaited in between.
+        """
+        news = news or self.next()
         if isinf(timeout_seconds):
-            await self.next()
+            await news
             return True
         try:
             async with asyncio.timeout(timeout_seconds):
-                await self.next()
+                await news
             return True
         except TimeoutError:
             return False

@@ -64,11 +64,12 @@ def encode_commit(
     at: float,
     previous: str,
     epoch: int = 0,
+    level: int = FORMAT_LEVEL,
 ) -> tuple[bytes, str]:
     """The object to store, and the chain digest after it."""
     body = _encoder.encode_lines(events)
     header = Header(
-        FORMAT_LEVEL, commit, commit_id, writer, epoch, at, len(events), digest(body), previous
+        level, commit, commit_id, writer, epoch, at, len(events), digest(body), previous
     )
     line = signed(_encoder.encode(header))
     return b"\n".join((line, body)), digest(line)
@@ -85,19 +86,34 @@ def decode_header(key: str, data: bytes) -> Header:
         raise Corrupt(key, f"its header can't be read ({error})") from error
 
 
-def decode_commit(key: str, data: bytes) -> Commit:
+def decode_lines(key: str, data: bytes) -> tuple[Header, bytes]:
+    """The header, and the lines of events below it as they are: known to be whole, but not read."""
     header = decode_header(key, data)
     require_known(key, header.format)
-    line, _, body = data.partition(b"\n")
+    body = data.partition(b"\n")[2]
     if digest(body) != header.body:
         raise Corrupt(key, "its body is not what its header says: truncated or altered")
+    return header, body
+
+
+def decode_events(key: str, header: Header, body: bytes) -> list[Event]:
     try:
         events = _events_decoder.decode_lines(body)
     except UNREADABLE as error:
         raise Corrupt(key, f"an event in it can't be read ({error})") from error
-    if len(events) != header.events:
-        raise Corrupt(key, f"it has {len(events)} events, its header says {header.events}")
-    return Commit(header, events, digest(line), len(data))
+    require_count(key, header.events, len(events))
+    return events
+
+
+def require_count(key: str, said: int, found: int) -> None:
+    if found != said:
+        raise Corrupt(key, f"it has {found} events, its header says {said}")
+
+
+def decode_commit(key: str, data: bytes) -> Commit:
+    header, body = decode_lines(key, data)
+    events = decode_events(key, header, body)
+    return Commit(header, events, digest(data.partition(b"\n")[0]), len(data))
 
 
 def encode_event(event: Event) -> bytes:

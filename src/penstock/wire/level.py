@@ -2,6 +2,9 @@
 
 A new kind or field raises the level, and is written only after a commit at the new level; code
 below that level neither commits nor checkpoints.
+
+    1  the first
+    2  bulk imports: `imported`, `admitted`, `import_staged`, `import_advanced`, `import_aborted`
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import msgspec
 
 from penstock.errors import Corrupt, NewerFormat
 
-FORMAT_LEVEL: Final = 1
+FORMAT_LEVEL: Final = 2
 
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError)
 """What altered bytes raise when they are decoded; msgspec lets the second one through as it is."""

@@ -13,7 +13,10 @@ import msgspec
 from msgspec import Struct
 
 from penstock.errors import Corrupt
+from penstock.kernel.imports import RunRecord, StagedRun
 from penstock.kernel.job import Job, State
+from penstock.kernel.manifest import SegmentRecord
+from penstock.kernel.segments import Segment, Source
 from penstock.kernel.settings import DEFAULT_SETTINGS, Settings
 from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import Hold, QueueCounts
@@ -52,6 +55,25 @@ class TenantRecord(Struct, frozen=True, omit_defaults=True):
     keys: list[KeyRecord] = []
 
 
+class OpenSegment(Struct, frozen=True, omit_defaults=True):
+    """A segment that has unadmitted rows."""
+
+    key: str
+    digest: str
+    record: SegmentRecord
+    first: int
+    reached: int
+    ahead: list[int] = []
+
+
+class SourceRecord(Struct, frozen=True, omit_defaults=True):
+    tenant: str
+    run: str
+    position: int
+    at: float
+    segments: list[OpenSegment]
+
+
 class Overview(Struct, frozen=True, omit_defaults=True):
     """Everything in the state that is not a job."""
 
@@ -62,6 +84,10 @@ class Overview(Struct, frozen=True, omit_defaults=True):
     released: dict[str, float] = {}
     checkpoint_commit: int = 0
     checkpoint_bytes: int = 0
+    runs: dict[str, RunRecord] = {}
+    queries: dict[str, int] = {}
+    sources: list[SourceRecord] = []
+    staged: list[StagedRun] = []
 
 
 class CheckpointHead(Struct, frozen=True):
@@ -90,6 +116,10 @@ def overview(state: QueueState) -> Overview:
         released=dict(sorted(state.released.items())),
         checkpoint_commit=state.checkpoint_commit,
         checkpoint_bytes=state.checkpoint_bytes,
+        runs=dict(sorted(state.imports.runs.items())),
+        queries=dict(sorted(state.imports.queries.items())),
+        sources=_source_records(state),
+        staged=sorted(state.imports.staged.values(), key=lambda staged: staged.run),
     )
 
 
@@ -109,17 +139,27 @@ def job_slices(jobs: Sequence[Job]) -> Iterator[bytes]:
 
 
 def encode_checkpoint(
-    parts: Overview, jobs: int, body: bytes, *, commit: int, chain: str, at: float
+    parts: Overview,
+    jobs: int,
+    body: bytes,
+    *,
+    commit: int,
+    chain: str,
+    at: float,
+    level: int = FORMAT_LEVEL,
 ) -> bytes:
-    head = CheckpointHead(FORMAT_LEVEL, commit, chain, at, jobs, digest(body), parts)
+    head = CheckpointHead(level, commit, chain, at, jobs, digest(body), parts)
     return signed(_encoder.encode(head)) + b"\n" + body
 
 
-def checkpoint_of(state: QueueState, *, commit: int, chain: str, at: float) -> bytes:
+def checkpoint_of(
+    state: QueueState, *, commit: int, chain: str, at: float, level: int = FORMAT_LEVEL
+) -> bytes:
     """The whole checkpoint in one go, for small states, tests and vacuum's re-folding."""
     jobs = canonical(all_jobs(state))
     body = b"".join(job_slices(jobs))
-    return encode_checkpoint(overview(state), len(jobs), body, commit=commit, chain=chain, at=at)
+    parts = overview(state)
+    return encode_checkpoint(parts, len(jobs), body, commit=commit, chain=chain, at=at, level=level)
 
 
 def decode_checkpoint(key: str, data: bytes) -> tuple[CheckpointHead, list[Job]]:
@@ -148,9 +188,10 @@ def restore(parts: Overview, jobs: Sequence[Job], at: float) -> QueueState:
     state.released = dict(parts.released)
     state.checkpoint_commit = parts.checkpoint_commit
     state.checkpoint_bytes = parts.checkpoint_bytes
-    state.at = at
+    state.pending.at = at
     for tenant in parts.tenants:
         _restore_tenant(state, tenant)
+    _restore_imports(state, parts)
     for job in jobs:
         # Views into the checkpoint's buffer would keep all of it alive.
         job.payload = job.payload.copy()
@@ -193,6 +234,42 @@ def _restore_tenant(state: QueueState, record: TenantRecord) -> None:
     for key in record.keys:
         scope = (key.queue, key.type, key.key)
         state.adopt_hold(record.tenant, scope, Hold(key.id, key.life, key.until))
+
+
+def _source_records(state: QueueState) -> list[SourceRecord]:
+    sources = sorted(state.imports.sources.values(), key=lambda source: source.position)
+    return [
+        SourceRecord(
+            source.tenant,
+            source.run,
+            source.position,
+            source.at,
+            [_open_segment(segment) for segment in source.segments],
+        )
+        for source in sources
+    ]
+
+
+def _open_segment(segment: Segment) -> OpenSegment:
+    return OpenSegment(
+        segment.key, segment.digest, segment.record, segment.first, segment.reached,
+        sorted(segment.ahead),
+    )  # fmt: skip
+
+
+def _restore_imports(state: QueueState, parts: Overview) -> None:
+    imports = state.imports
+    imports.runs.update(parts.runs)
+    imports.queries.update(parts.queries)
+    imports.staged.update((staged.run, staged) for staged in parts.staged)
+    for record in parts.sources:
+        source = Source(record.tenant, record.run, record.position, record.at)
+        imports.sources[record.tenant, record.run] = source
+        for open in record.segments:
+            segment = Segment(source, open.key, open.digest, open.record, open.first)
+            segment.ahead.update(open.ahead)
+            segment.go_to(open.reached)
+            imports.open(segment)
 
 
 def _complain_of_level(key: str, line: bytes) -> None:

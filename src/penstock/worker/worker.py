@@ -22,9 +22,7 @@ from msgspec.structs import asdict, replace
 
 from penstock.app.app import App
 from penstock.app.context import JobContext
-from penstock.app.running import run
 from penstock.client.queue import Queue
-from penstock.errors import LeaseLost, UnknownTask
 from penstock.kernel.job import Job
 from penstock.maintenance.monitor import Monitor
 from penstock.ports.backend import WorkerRecord
@@ -32,6 +30,7 @@ from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
 from penstock.runtime.tasks import TaskSet, first_of, within
 from penstock.worker.adaptation import Adaptation
+from penstock.worker.attempts import ended
 from penstock.worker.cancellations import Cancellations
 from penstock.worker.claiming import Claiming
 from penstock.worker.endings import (
@@ -40,7 +39,6 @@ from penstock.worker.endings import (
     GivenBack,
     Stalled,
     Succeeded,
-    ending_of,
     timed_out,
 )
 from penstock.worker.heart import Heart
@@ -204,33 +202,11 @@ class Worker:
 
     async def _attempt(self, attempt: Run, settler: Settler) -> None:
         try:
-            ending = await self._ending(attempt)
+            ending = await ended(self._app, attempt, self._places.execute, self._services.clock)
         finally:
             self._room.give_up(attempt)
         if not attempt.is_over:
             settler.add(ending)
-
-    async def _ending(self, attempt: Run) -> Ending:
-        job, limit = attempt.job, None
-        try:
-            async with asyncio.timeout(job.timeout_seconds) as limit:
-                task = self._app.tasks.get(job.type)
-                if task is None:
-                    raise UnknownTask(job.type, self._app.tasks)
-                result = await run(self._app, task, attempt.context, self._places.execute)
-        except BaseException as error:  # noqa: BLE001  # a handler may raise anything at all
-            if attempt.lost is not None:
-                return Stalled(job, attempt.lost)
-            if attempt.given_back:
-                return GivenBack(job)
-            if limit is not None and limit.expired():
-                attempt.context.stop(LeaseLost(job.id))
-                return timed_out(job)
-            return ending_of(job, error, self._services.clock.now())
-        if attempt.lost is not None:
-            # It swallowed the cancellation; what it made counts for nothing all the same.
-            return Stalled(job, attempt.lost)
-        return Succeeded(job, result)
 
     def _settled(self, ending: Ending) -> None:
         match ending:

@@ -1,9 +1,7 @@
-"""The engine: callers' requests become batches, batches become commits, commits become answers.
+"""The ledger: one task owns the journal, and a batch becomes durable with one conditional write.
 
-One task owns the journal. It takes everything that is waiting, decides it as one batch on
-the state, makes the events durable with one conditional write, and only then answers. While
-that write is under way new requests gather for the next batch, so throughput grows with
-latency instead of falling.
+It decides what `group_commit` has gathered as one batch on the state, appends the events, and only
+then answers.
 
 Reads ride in the same batches: they see the state between two commands, never an uncommitted one
 that might be rolled back, because they too are answered only when the batch stands. A batch
@@ -13,29 +11,33 @@ for all of its requests; otherwise a process that lags would answer from the pas
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from math import inf
 from typing import Any, Final, TypeVar
 
+from penstock.engines.group_commit import OUTCOME_SECONDS_MAX, GroupCommit
+from penstock.engines.histories import read_back
 from penstock.engines.ledger import views
+from penstock.engines.ledger.imports.objects import AtHand
 from penstock.engines.ledger.journal import Journal, Listener
-from penstock.engines.ledger.listeners import Listeners
-from penstock.engines.ledger.requests import Inbox, Query, Request
-from penstock.errors import Gap, OutcomeUnknown, PenstockError, QueueClosed, StoreUnavailable
+from penstock.engines.requests import Query, Request, decided
+from penstock.errors import Gap, PenstockError, QueueClosed
 from penstock.kernel.batch import Batch
-from penstock.kernel.commands import AnyCommand, Claim, Command, Release, Return
+from penstock.kernel.commands import AbortImport
 from penstock.kernel.events import (
     EVENTS_PER_COMMIT,
-    EndEvent,
+    SYSTEM_TENANT,
+    Admitted,
     Event,
     JobEvent,
     commit_of,
     position_of,
 )
 from penstock.kernel.job import Job
+from penstock.kernel.manifest import NeedsChunk
+from penstock.kernel.segments import Waiting
 from penstock.kernel.settings import Settings
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import (
@@ -48,19 +50,17 @@ from penstock.ports.backend import (
 )
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
-from penstock.runtime.tasks import Repeat, TaskSet
 
 logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
-OUTCOME_SECONDS_MAX: Final = 60.0
-"""How long a caller waits for a store that does not answer before it is told so."""
 POLL_SECONDS: Final = 0.1
 POLL_SECONDS_MAX: Final = 5.0
+PREFETCHED_SEGMENTS: Final = 2
 
 
-class LedgerEngine:
+class LedgerEngine(GroupCommit):
     def __init__(
         self,
         open_journal: Callable[[Listener], Awaitable[Journal]],
@@ -69,14 +69,12 @@ class LedgerEngine:
         group_commit: bool = True,
         outcome_seconds_max: float = OUTCOME_SECONDS_MAX,
     ) -> None:
+        super().__init__(
+            "ledger", group_commit=group_commit, outcome_seconds_max=outcome_seconds_max
+        )
         self._open_journal = open_journal
         self._opened: Journal | None = None
         self._services = services
-        self._inbox = Inbox(one_at_a_time=not group_commit)
-        self._listeners = Listeners()
-        self._tasks = TaskSet("ledger")
-        self._loop_task: asyncio.Task[None] | None = None
-        self._outcome_seconds_max = outcome_seconds_max
 
     @property
     def _journal(self) -> Journal:
@@ -92,40 +90,32 @@ class LedgerEngine:
     def settings(self) -> Settings:
         return self._journal.state.settings
 
-    async def start(self) -> None:
-        if self._loop_task is None:
-            self._opened = await self._open_journal(self._listeners.tell)
-            self._loop_task = self._tasks.start("commits", self._commit_loop())
-            self._tasks.start("following", self._follow())
+    async def _open(self) -> None:
+        self._opened = await self._open_journal(self._listeners.tell)
 
-    async def stop(self) -> None:
-        if self._loop_task is None:
-            return
-        self._inbox.close()
-        await asyncio.wait([self._loop_task], timeout=self._outcome_seconds_max)
-        self._listeners.close()
-        await self._tasks.stop()
-        self._inbox.fail_all(QueueClosed())
+    async def _close(self) -> None:
         await self._journal.close()
-        self._loop_task = None
-
-    async def execute(self, command: Command[Answer]) -> Answer:
-        if self._loop_task is None:
-            raise QueueClosed
-        answer: Answer = await self._inbox.add(command)
-        return answer
 
     # Reads
 
     async def get(self, tenant: str, ids: Sequence[str]) -> list[Job | None]:
-        def look(state: QueueState, at: float) -> list[Job | None]:
-            return [state.find(tenant, id, at) for id in ids]
+        def look(state: QueueState, at: float) -> list[Job | Waiting | None]:
+            return [find(state, id, at) for id in ids]
 
-        return await views.read_back(await self._look(look), self._journal.read)
+        def find(state: QueueState, id: str, at: float) -> Job | Waiting | None:
+            return state.find(tenant, id, at) or state.unadmitted(tenant, id)
+
+        found = [await self._built(job) for job in await self._look(look)]
+        return await read_back(found, self._journal.read)
 
     async def jobs(self, tenant: str, filter: Filter) -> AsyncIterator[Job]:
-        for job in await self._look(lambda state, at: views.listing(state, tenant, filter, at)):
+        listing = await self._look(lambda state, at: views.listing(state, tenant, filter, at))
+        for job in listing.jobs:
             yield job
+        for chunk in listing.unadmitted:
+            for job in chunk.jobs(await self._journal.imports.rows(chunk.place)):
+                if filter.matches(job):
+                    yield job
 
     async def stats(self, tenant: str) -> Stats:
         return await self._look(
@@ -165,8 +155,7 @@ class LedgerEngine:
         return position_of(self._journal.head.commit, EVENTS_PER_COMMIT - 1)
 
     async def vacuum(self) -> VacuumReport:
-        if self._loop_task is None:
-            raise QueueClosed
+        self._require_open()
         return await self._journal.vacuum(self._inbox.add)
 
     async def keep(self, id: str, data: bytes) -> str:
@@ -174,6 +163,14 @@ class LedgerEngine:
 
     async def fetch(self, key: str) -> bytes:
         return await self._journal.fetch(key)
+
+    async def keep_import(self, run: str, data: bytes) -> str:
+        return await self._journal.imports.keep(run, data)
+
+    async def abort_import(self, run: str) -> int:
+        enqueued = await self.execute(AbortImport(SYSTEM_TENANT, run))
+        await self._journal.imports.delete(run)
+        return enqueued
 
     async def register(self, record: WorkerRecord) -> None:
         await self._journal.presence.register(record)
@@ -209,11 +206,6 @@ class LedgerEngine:
                 if not happened and due <= rest:
                     return
 
-    @contextmanager
-    def watch_end(self, tenant: str, id: str) -> Iterator[Awaitable[EndEvent | None]]:
-        with self._listeners.listening(), self._listeners.end_of(tenant, id) as end:
-            yield end
-
     def watch_cancelled(self, tenant: str, tell: CancelledListener) -> AbstractContextManager[None]:
         return self._listeners.cancellations_of(tenant, tell)
 
@@ -222,46 +214,46 @@ class LedgerEngine:
 
     # The loop
 
-    async def _commit_loop(self) -> None:
-        while (requests := await self._inbox.take()) is not None:
-            watchdog = Repeat(self._outcome_seconds_max, self._give_up, requests)
-            try:
-                await self._serve(requests)
-            except asyncio.CancelledError:
-                self._fail(requests, OutcomeUnknown("the command"))
-                raise
-            except PenstockError as error:
-                self._fail(requests, error)
-            except Exception as error:
-                logger.exception("a batch failed in a way that it should not")
-                self._fail(requests, error)
-            finally:
-                watchdog.cancel()
-
     async def _serve(self, requests: list[Request]) -> None:
         """Decides the requests until the result stands, then answers them."""
         is_confirmed = False
+        chunks = AtHand(self._journal.imports)
         while True:
-            with self._journal.turn():
-                at = self._journal.commit_time()
-                events, answers = self._decide(requests, at)
-                if events:
-                    if await self._journal.append(events, at):
-                        break
-                    is_confirmed = True
-                    continue
+            try:
+                with self._journal.turn():
+                    at = self._journal.commit_time()
+                    events, answers = self._decide(requests, at, chunks)
+                    if events:
+                        if await self._journal.append(events, at):
+                            break
+                        is_confirmed = True
+                        continue
+            except NeedsChunk as needs:
+                await chunks.bring(needs.place)
+                continue
             if is_confirmed or not await self._journal.catch_up():
                 break
             is_confirmed = True
         for request, answer in zip(requests, answers, strict=True):
             self._answer(request, answer)
+        self._prefetch(events)
 
-    def _decide(self, requests: list[Request], at: float) -> tuple[list[Event], list[Any]]:
+    def _prefetch(self, events: Sequence[Event]) -> None:
+        """Where jobs of an import were admitted, more of it will be wanted soon."""
+        imports = self._journal.state.imports
+        if imports.sources:
+            admitted = {(e.tenant, e.run) for e in events if isinstance(e, Admitted)}
+            for source in filter(None, map(imports.sources.get, admitted)):
+                self._journal.imports.prefetch(source.segments[:PREFETCHED_SEGMENTS])
+
+    def _decide(
+        self, requests: list[Request], at: float, chunks: AtHand
+    ) -> tuple[list[Event], list[Any]]:
         state = self._journal.state
         state.begin()
         try:
-            batch = Batch(state, at, self._journal.head.commit + 1, self._services.luck)
-            answers = [_decide_one(batch, state, request.work, at) for request in requests]
+            batch = Batch(state, at, self._journal.head.commit + 1, self._services.luck, chunks)
+            answers = [decided(batch, state, request.work, at) for request in requests]
             if batch.events:
                 for command in self._journal.riders():
                     batch.run(command)
@@ -271,33 +263,6 @@ class LedgerEngine:
             state.rollback()
             raise
         return batch.events, answers
-
-    def _answer(self, request: Request, answer: Any) -> None:
-        future = request.future
-        if future.done():
-            if future.cancelled() and answer and isinstance(request.work, Claim):
-                # Nobody is there to run them; give them back instead of letting them expire.
-                items = [Return(job.id, job.lease) for job in answer]
-                self._inbox.add_quietly(Release(request.work.tenant, items))
-        elif isinstance(answer, BaseException):
-            future.set_exception(answer)
-        else:
-            future.set_result(answer)
-
-    def _fail(self, requests: list[Request], error: Exception) -> None:
-        for request in requests:
-            if not request.future.done():
-                request.future.set_exception(error)
-
-    def _give_up(self, requests: list[Request]) -> None:
-        """The store has not answered for too long: tell those who wait, whatever they wait for.
-
-        The attempt itself goes on, frozen: only the store can say what became of it.
-        """
-        for request in requests:
-            if not request.future.done():
-                request.future.set_exception(OutcomeUnknown(*request.describe()))
-        self._inbox.fail_all(StoreUnavailable(self.capabilities.backend, "", "it does not answer"))
 
     async def _follow(self) -> None:
         """Looks at the tail while somebody waits for news; often at first, then less so."""
@@ -322,12 +287,12 @@ class LedgerEngine:
         answer: Answer = await self._inbox.add(Query(look))
         return answer
 
-
-def _decide_one(batch: Batch, state: QueueState, work: AnyCommand | Query, at: float) -> Any:
-    try:
-        return work.look(state, at) if isinstance(work, Query) else batch.run(work)
-    except PenstockError as error:
-        return error
+    async def _built(self, job: Job | Waiting | None) -> Job | None:
+        """An unadmitted job is made from its row."""
+        if not isinstance(job, Waiting):
+            return job
+        rows = await self._journal.imports.rows(job.place)
+        return job.job(rows[job.row - job.place.first])
 
 
 def _nothing(state: QueueState, at: float) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from penstock.engines.ledger.presence import Presence
+from penstock.engines.consumers import Execute
+from penstock.engines.ledger.imports.objects import ImportObjects
+from penstock.engines.presence import Presence
 from penstock.kernel.commands import AnyCommand
 from penstock.kernel.events import Event, JobEvent
 from penstock.kernel.job import Job
@@ -27,9 +29,6 @@ class Head(Struct, frozen=True):
     at: float
     chain: str
 
-
-Execute = Callable[[AnyCommand], Awaitable[Any]]
-"""How a journal's housekeeping gets a command decided and committed by its engine."""
 
 Listener = Callable[[Sequence[Event] | None], None]
 """Told the events of each commit once it is true, own or foreign; None after a jump, when the
@@ -57,6 +56,7 @@ def ledger_capabilities(
         durability=durability,
         multi_process=multi_process,
         offload=True,
+        imports=True,
     )
 
 
@@ -76,6 +76,9 @@ class Journal(Protocol):
 
     @property
     def presence(self) -> Presence: ...
+
+    @property
+    def imports(self) -> ImportObjects: ...
 
     @property
     def capabilities(self) -> Capabilities: ...

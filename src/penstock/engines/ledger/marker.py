@@ -12,7 +12,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from penstock.engines.ledger.names import MARKER, PROBES
+from penstock.engines.ledger.names import MARKER
+from penstock.engines.names import PROBES
 from penstock.errors import (
     Corrupt,
     InvalidURL,

@@ -14,16 +14,18 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Final
 
-from penstock.engines.ledger.histories import history_of
+from penstock.engines.consumers import Execute
+from penstock.engines.histories import history_of
+from penstock.engines.ledger.imports.objects import ImportObjects
+from penstock.engines.ledger.imports.sweep import sweep_imports
 from penstock.engines.ledger.journal import (
-    Execute,
     Head,
     Listener,
     ledger_capabilities,
     nothing_to_close,
 )
-from penstock.engines.ledger.presence import Presence
-from penstock.engines.ledger.side import SideObjects
+from penstock.engines.presence import Presence
+from penstock.engines.side import SideObjects
 from penstock.errors import Gap
 from penstock.kernel.commands import AnyCommand
 from penstock.kernel.events import Event, JobEvent, position_of
@@ -75,6 +77,7 @@ class MemoryJournal:
     def __init__(self, shared: SharedMemory, services: Services, listener: Listener) -> None:
         self.on_close: Callable[[], Awaitable[None]] = nothing_to_close
         self.presence = Presence(shared.side, services)
+        self.imports = ImportObjects(shared.side, services)
         self._listener = listener
         self._shared = shared
         self._services = services
@@ -108,6 +111,7 @@ class MemoryJournal:
 
     async def close(self) -> None:
         self._shared.followers.pop(self._tell, None)
+        await self.imports.stop()
 
     def commit_time(self) -> float:
         return max(round(self._services.clock.now(), 6), self.head.at)
@@ -138,7 +142,9 @@ class MemoryJournal:
         return []
 
     async def vacuum(self, execute: Execute) -> VacuumReport:
-        return VacuumReport(self._shared.first_commit)
+        horizon = self._services.clock.now() - self.state.settings.log_retention_seconds
+        deleted = await sweep_imports(self._shared.side, lambda: self.state, execute, horizon)
+        return VacuumReport(self._shared.first_commit, import_objects=deleted)
 
     async def first_commit(self) -> int:
         return self._shared.first_commit

@@ -13,13 +13,14 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from penstock.engines.ledger.calibration import CommitClock
+from penstock.engines.calibration import CommitClock
 from penstock.engines.ledger.courtesy import Courtesy
+from penstock.engines.ledger.imports.objects import ImportObjects
 from penstock.engines.ledger.journal import Head, Listener, ledger_capabilities, nothing_to_close
 from penstock.engines.ledger.names import KNOCK
-from penstock.engines.ledger.presence import Presence
-from penstock.engines.ledger.side import SideObjects
 from penstock.engines.ledger.watching import Watcher
+from penstock.engines.presence import Presence
+from penstock.engines.side import SideObjects
 from penstock.errors import PreconditionFailed, PutUnknown, StoreError
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import Capabilities
@@ -39,6 +40,7 @@ class StoredJournal:
         self.head = Head(0, 0.0, "")
         self.on_close: Callable[[], Awaitable[None]] = nothing_to_close
         self.presence = Presence(store, services)
+        self.imports = ImportObjects(store, services)
         self.clock = CommitClock(store, services)
         self._store = store
         self._services = services
@@ -59,6 +61,7 @@ class StoredJournal:
 
     async def close(self) -> None:
         await self._watcher.stop()
+        await self.imports.stop()
         await self.on_close()
 
     def commit_time(self) -> float:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.engines.ledger.journal import Execute
-from penstock.engines.ledger.names import DATA
+from penstock.engines.consumers import Execute
+from penstock.engines.names import DATA
 from penstock.kernel.commands import Sweep
 from penstock.kernel.events import SYSTEM_TENANT
 from penstock.kernel.state import QueueState

@@ -5,8 +5,10 @@ violations; none does I/O. The same functions serve the simulation, `penstock do
 pipeline.
 
      1  told_is_durable                every acknowledged enqueue is in the log
+     1  publications_are_told          of bulk imports, the same
      2  jobs_were_asked_for            no job from nowhere
      3  operations_happen_once         one operation, one job, one claim's leases
+     3  imports_happen_once            one run, each of its rows one job
      4  leases_are_exclusive           at most one live lease per job
      5  tokens_increase                tokens are unique and grow
    5-6  only_the_current_token_counts  what an old token asks is refused
@@ -40,6 +42,7 @@ from penstock.kernel.invariants.history import (
     reads_are_fresh,
     told_is_durable,
 )
+from penstock.kernel.invariants.imports import imports_happen_once, publications_are_told
 from penstock.kernel.invariants.log import (
     attempts_are_counted,
     keys_are_unique,
@@ -79,6 +82,7 @@ __all__ = [
     "deletions_are_covered",
     "everything_ended",
     "followers_see_everything",
+    "imports_happen_once",
     "jobs_were_asked_for",
     "keys_are_unique",
     "leases_are_exclusive",
@@ -86,6 +90,7 @@ __all__ = [
     "only_the_current_token_counts",
     "operations_happen_once",
     "pauses_hold",
+    "publications_are_told",
     "reads_are_fresh",
     "same_observations",
     "terminal_is_final",

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
 
-from penstock.kernel.events import Claimed, Enqueued, JobEvent, Paused, Replayed, Resumed
+from penstock.kernel.events import (
+    Admitted,
+    Claimed,
+    Enqueued,
+    Imported,
+    JobEvent,
+    Paused,
+    Replayed,
+    Resumed,
+)
 from penstock.kernel.invariants.record import (
     ENDS,
     JOB_EVENTS,
@@ -15,8 +25,8 @@ from penstock.kernel.invariants.record import (
     about,
 )
 
-_Rank = tuple[int, float, int]
-"""Priority, when it is due, and the position at which its life began."""
+_Rank = tuple[int, float, int, int]
+"""Priority, when it is due, the position at which its life or its import began, and its row."""
 
 
 def claims_follow_the_order(
@@ -33,6 +43,8 @@ def claims_follow_the_order(
         for event in commit.events:
             if isinstance(event, Paused | Resumed):
                 lanes.turn(event.tenant, event.queue, is_paused=isinstance(event, Paused))
+            elif isinstance(event, Imported):
+                lanes.bring(event)
             elif event.__class__ not in JOB_EVENTS:
                 continue
             elif isinstance(event, Claimed):
@@ -49,6 +61,10 @@ class _Lanes:
     def __init__(self) -> None:
         self._waiting: dict[tuple[str, str], _Rank] = {}
         self._priorities: dict[tuple[str, str], int] = {}
+        self._places: dict[tuple[str, str], tuple[int, int]] = {}
+        """Of imported jobs: their import and row."""
+        self._chunks: dict[int, list[tuple[int, _Chunk, _Lane]]] = {}
+        """By import: its chunks, each with its first row."""
         self._lanes: dict[tuple[str, str, str], _Lane] = {}
         self._by_tenant: dict[str, list[_Lane]] = {}
         self._paused: set[tuple[str, str]] = set()
@@ -63,13 +79,41 @@ class _Lanes:
         job = (event.tenant, event.id)
         if isinstance(event, Enqueued):
             self._priorities[job] = event.priority
+            self._places.pop(job, None)
+        if isinstance(event, Admitted):
+            self._places[job] = (event.source, event.row)
+            self._admit(event)
         if isinstance(event, Enqueued | Replayed) or event.__class__ in RETURNS:
             run_at: float = event.run_at  # type: ignore[union-attr]  # what waits says until when
-            rank = (self._priorities.get(job, 0), run_at, event.life)
+            place, row = self._places.get(job, (event.life, 0))
+            rank = (self._priorities.get(job, 0), run_at, place, row)
             self._waiting[job] = rank
             self._lane(event).push(rank, event.id)
         elif event.__class__ in ENDS:
             self._waiting.pop(job, None)
+
+    def bring(self, event: Imported) -> None:
+        """Unadmitted chunks wait as well, each ranked as its first row."""
+        row, chunks = 0, self._chunks.setdefault(event.position, [])
+        for segment in (segment for part in event.objects for segment in part.segments):
+            lane = self._lane_named(event.tenant, segment.queue, segment.type)
+            for chunk in segment.chunks:
+                run_at = max(chunk.run_at, event.at)
+                waiting = _Chunk(chunk.rows)
+                lane.unadmitted.append(((segment.priority, run_at, event.position, row), waiting))
+                chunks.append((row, waiting, lane))
+                row += chunk.rows
+            lane.unadmitted.sort(key=lambda entry: entry[0])
+
+    def _admit(self, event: Admitted) -> None:
+        chunks = self._chunks.get(event.source, [])
+        index = bisect_right(chunks, event.row, key=lambda entry: entry[0]) - 1
+        if index < 0:
+            return  # a row from nowhere is the third invariant's business
+        _, chunk, lane = chunks[index]
+        chunk.rows -= 1
+        if not chunk.rows:
+            lane.unadmitted = [entry for entry in lane.unadmitted if entry[1].rows]
 
     def leave(self, event: Claimed) -> None:
         self._waiting.pop((event.tenant, event.id), None)
@@ -94,15 +138,29 @@ class _Lanes:
             first = lane.first(event.at, self._waiting)
             if first is not None and first[0] < rank:
                 return first[1]
+            if lane.has_unadmitted_before(rank, event.at):
+                return "an unadmitted job"
         return None
 
     def _lane(self, event: JobEvent) -> _Lane:
-        name = (event.tenant, event.queue, event.type)
+        return self._lane_named(event.tenant, event.queue, event.type)
+
+    def _lane_named(self, tenant: str, queue: str, type: str) -> _Lane:
+        name = (tenant, queue, type)
         lane = self._lanes.get(name)
         if lane is None:
-            lane = self._lanes[name] = _Lane(event.tenant, event.queue)
-            self._by_tenant.setdefault(event.tenant, []).append(lane)
+            lane = self._lanes[name] = _Lane(tenant, queue)
+            self._by_tenant.setdefault(tenant, []).append(lane)
         return lane
+
+
+class _Chunk:
+    """How many rows of a chunk are not admitted yet."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
 
 
 class _Lane:
@@ -113,6 +171,15 @@ class _Lane:
         self._tenant = tenant
         self._scheduled: list[tuple[float, _Rank, str]] = []
         self._due: list[tuple[_Rank, str]] = []
+        self.unadmitted: list[tuple[_Rank, _Chunk]] = []
+
+    def has_unadmitted_before(self, rank: _Rank, at: float) -> bool:
+        for ahead, _ in self.unadmitted:
+            if ahead >= rank:
+                return False
+            if ahead[1] <= at:
+                return True
+        return False
 
     def push(self, rank: _Rank, id: str) -> None:
         heappush(self._scheduled, (rank[1], rank, id))

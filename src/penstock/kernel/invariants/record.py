@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from penstock.kernel.events import (
+    Admitted,
     Archived,
     Cancelled,
     Claimed,
@@ -37,6 +38,8 @@ class Violation(Struct, frozen=True):
     commit: int | None = None
     tenant: str | None = None
     id: str | None = None
+    position: int | None = None
+    """Of the event that should not be there, where it is one."""
 
     def __str__(self) -> str:
         where = f"commit {self.commit}: " if self.commit is not None else ""
@@ -103,8 +106,8 @@ class Call(Struct):
 # Sets of classes, since looking one up is much faster than `isinstance` with a union.
 JOB_EVENTS: Final[frozenset[type]] = frozenset(
     {
-        Archived, Cancelled, Claimed, Completed, Enqueued, Expired, Extended, Failed, Progressed,
-        Released, Replayed, Retried, Snoozed, Unarchived,
+        Admitted, Archived, Cancelled, Claimed, Completed, Enqueued, Expired, Extended, Failed,
+        Progressed, Released, Replayed, Retried, Snoozed, Unarchived,
     }
 )  # fmt: skip
 ENDS: Final[frozenset[type]] = frozenset({Completed, Failed, Cancelled})
@@ -123,4 +126,4 @@ def job_events(log: Iterable[Committed]) -> Iterator[tuple[Committed, JobEvent]]
 
 
 def about(invariant: int, commit: Committed, event: JobEvent, message: str) -> Violation:
-    return Violation(invariant, message, commit.commit, event.tenant, event.id)
+    return Violation(invariant, message, commit.commit, event.tenant, event.id, event.position)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from penstock.kernel.events import Claimed, Enqueued
+from penstock.kernel.events import Admitted, Claimed, Enqueued, Event, Imported
 from penstock.kernel.invariants.history import Stories
 from penstock.kernel.invariants.record import Committed, Violation, job_events
 from penstock.kernel.job import State
@@ -29,9 +29,14 @@ class Tally:
     def __init__(self) -> None:
         self._told: dict[tuple[str, str], dict[State, int]] = {}
         self._current: dict[tuple[str, str], State] = {}
+        self._unadmitted: dict[tuple[str, str], int] = {}
 
     def see(self, log: Iterable[Committed]) -> None:
-        for _, event in job_events(log):
+        commits = list(log)
+        for commit in commits:
+            for event in commit.events:
+                self._see_import(event)
+        for _, event in job_events(commits):
             counts = self._told.setdefault((event.tenant, event.queue), {})
             job = (event.tenant, event.id)
             before = None if isinstance(event, Enqueued) else self._current.get(job)
@@ -42,6 +47,16 @@ class Tally:
                 counts[before] -= 1
             counts[after] = counts.get(after, 0) + 1
             self._current[job] = after
+
+    def _see_import(self, event: Event) -> None:
+        unadmitted = self._unadmitted
+        if isinstance(event, Imported):
+            for segment in (segment for part in event.objects for segment in part.segments):
+                queue = (event.tenant, segment.queue)
+                unadmitted[queue] = unadmitted.get(queue, 0) + segment.rows
+        elif isinstance(event, Admitted):
+            queue = (event.tenant, event.queue)
+            unadmitted[queue] = unadmitted.get(queue, 0) - 1
 
     def forget_all_but(self, state: QueueState) -> None:
         """Jobs that have left can't change any more."""
@@ -68,12 +83,25 @@ class Tally:
         ]
         return found
 
+    def unadmitted_against(self, state: QueueState) -> list[Violation]:
+        """Needs every `imported` event, which layout `single` does not keep."""
+        short = dict(self._unadmitted)
+        for waiting in state.imports.segments():
+            queue = (waiting.source.tenant, waiting.record.queue)
+            short[queue] = short.get(queue, 0) - waiting.unadmitted
+        return [
+            Violation(14, f"{name!r} is {count} unadmitted jobs short of the log", None, tenant)
+            for (tenant, name), count in short.items()
+            if count
+        ]
+
 
 def counts_are_conserved(log: Iterable[Committed], state: QueueState) -> list[Violation]:
-    """14. Enqueued = pending + blocked + running + terminal: the state counts what the log says."""
+    """14. Enqueued + imported = unadmitted + pending + blocked + running + terminal: the state
+    counts what the log says."""
     tally = Tally()
     tally.see(log)
-    return tally.against(state)
+    return tally.against(state) + tally.unadmitted_against(state)
 
 
 def checkpoints_are_folds(

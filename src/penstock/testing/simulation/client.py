@@ -14,9 +14,10 @@ from penstock.errors import (
     PenstockError,
     QueueClosed,
 )
-from penstock.kernel.commands import Claim, Receipt
+from penstock.kernel.commands import Claim, ImportReceipt, Receipt
 from penstock.kernel.invariants import Call
 from penstock.kernel.job import Job
+from penstock.kernel.manifest import ImportManifest
 from penstock.ports.backend import Backend
 from penstock.testing.simulation.history import History
 
@@ -108,6 +109,14 @@ class RecordingClient:
             call.answer = outcome
 
         await self._ask(call, self.queue.cancel(id), note)
+
+    async def publish(self, run: str, manifest: ImportManifest) -> None:
+        call = self._call("publish", run)
+
+        def note(receipt: ImportReceipt) -> None:
+            call.answer = receipt.status
+
+        await self._ask(call, self.queue.publish_import(run, [manifest]), note)
 
     async def get(self, id: str) -> Job | None:
         call = self._call("get", "", id)

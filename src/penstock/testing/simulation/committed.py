@@ -10,9 +10,10 @@ import msgspec
 from penstock.engines.ledger.memory import SharedMemory
 from penstock.engines.ledger.names import log_key
 from penstock.engines.ledger.single.document import Document, decode_document
-from penstock.kernel.events import Enqueued, Event, Paused, Replayed, Resumed, commit_of
+from penstock.kernel.events import Enqueued, Event, Imported, Paused, Replayed, Resumed, commit_of
 from penstock.kernel.invariants import Committed
 from penstock.kernel.invariants.record import ENDS, JOB_EVENTS
+from penstock.kernel.segments import id_of
 from penstock.testing.simulation.stores import RememberedStore
 from penstock.wire.commit import decode_commit
 
@@ -56,7 +57,9 @@ class CommittedLog:
     def _see(self, event: Event) -> None:
         if event.__class__ in JOB_EVENTS or self.keeps_all_events:
             self._last[event.tenant] = event.position
-        if isinstance(event, Enqueued | Replayed):
+        if isinstance(event, Imported):
+            self._live.update((event.tenant, id_of(event.run, row)) for row in range(event.rows))
+        elif isinstance(event, Enqueued | Replayed):
             self._live.add((event.tenant, event.id))
         elif isinstance(event, Paused):
             self._paused.add((event.tenant, event.queue))

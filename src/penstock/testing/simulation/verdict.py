@@ -52,6 +52,7 @@ def _of_the_log(world: World, log: Sequence[Committed]) -> list[Violation]:
     found += invariants.keys_are_unique(log)
     found += invariants.claims_follow_the_order(log, asked)
     found += invariants.pauses_hold(log)
+    found += invariants.imports_happen_once(log)
     found += invariants.deletions_are_covered(world.store.deletions)
     return found
 
@@ -59,6 +60,7 @@ def _of_the_log(world: World, log: Sequence[Committed]) -> list[Violation]:
 def _of_the_calls(world: World, log: Sequence[Committed], stories: Stories) -> list[Violation]:
     calls = world.history.calls
     found = invariants.told_is_durable(stories, calls)
+    found += invariants.publications_are_told(log, calls)
     found += invariants.jobs_were_asked_for(stories, calls)
     found += invariants.operations_happen_once(stories, calls, lapsing(world.plan))
     found += invariants.only_the_current_token_counts(stories, calls)
@@ -129,7 +131,7 @@ def _of_the_states(world: World, log: Sequence[Committed]) -> list[Violation]:
     folds: dict[int, bytes] = {}
     state, before = QueueState(), CHAIN_START
     for commit in log:
-        state.advance(commit.at)
+        state.pending.advance(commit.at)
         for event in commit.events:
             state.apply(event)
         state.seal(commit.at, ended_before=commit.commit if is_single else None)

@@ -22,6 +22,7 @@ from penstock.kernel.events import position_of
 from penstock.kernel.job import Job
 from penstock.kernel.retry import RetryPolicy
 from penstock.testing.simulation.client import RecordingClient
+from penstock.testing.simulation.importing import bring_runs
 from penstock.testing.simulation.node import Node
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Errand:
 def actors(world: World, node: Node) -> list[Coroutine[Any, Any, None]]:
     """Everything that runs in one process."""
     running = [produce(world, node)]
+    if world.runs[node.name]:
+        running.append(bring_runs(world, node))
     for client in node.clients:
         running += [
             work(world, node, client, f"{node.name}-{client.tenant}-{number}")

@@ -21,7 +21,7 @@ from penstock.errors import PenstockError
 from penstock.kernel.events import position_of
 from penstock.stores.memory import MemoryStore
 from penstock.testing.faults import Faults
-from penstock.testing.simulation import workload
+from penstock.testing.simulation import importing, workload
 from penstock.testing.simulation.clocks import EPOCH_SECONDS, SimulatedClock
 from penstock.testing.simulation.committed import CommittedLog, committed_log
 from penstock.testing.simulation.history import Following, History
@@ -56,6 +56,7 @@ class World:
         self.pace_seconds = plan.chaos_seconds / max(plan.jobs, 1)
         self.nodes = [Node(self, number, node) for number, node in enumerate(plan.nodes)]
         self.errands = self._errands()
+        self.runs = importing.runs(self)
         self.violations_of_phases: list[str] = []
 
     # What nodes and actors ask of it
@@ -225,7 +226,8 @@ class World:
                 following.since = self.beginning() - 1
 
     def _is_quiet(self) -> bool:
-        return not any(self.errands.values()) and self.log.is_quiet() and not self.log.paused()
+        are_brought = not any(self.errands.values()) and not any(self.runs.values())
+        return are_brought and self.log.is_quiet() and not self.log.paused()
 
     def _followers_are_done(self) -> bool:
         """Whether each has seen the last event there is for it, if that is still there."""

@@ -26,7 +26,8 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.engines.ledger.journal import Execute, Head, Listener
+from penstock.engines.consumers import Execute
+from penstock.engines.ledger.journal import Head, Listener
 from penstock.engines.ledger.log.checkpoints import Checkpointer
 from penstock.engines.ledger.log.floor import read_floor
 from penstock.engines.ledger.log.reader import LogReader
@@ -34,8 +35,8 @@ from penstock.engines.ledger.log.startup import load
 from penstock.engines.ledger.log.tail import Tail
 from penstock.engines.ledger.log.vacuum import Vacuum
 from penstock.engines.ledger.names import LOG, log_key
-from penstock.engines.ledger.side import READS_OF_A_BAD_OBJECT
 from penstock.engines.ledger.stored import StoredJournal
+from penstock.engines.side import READS_OF_A_BAD_OBJECT
 from penstock.errors import (
     Corrupt,
     ObjectNotFound,

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
-from penstock.engines.ledger.histories import history_of
+from penstock.engines.histories import history_of
 from penstock.engines.ledger.log.floor import read_floor
 from penstock.engines.ledger.names import log_key
-from penstock.engines.ledger.side import READS_OF_A_BAD_OBJECT
+from penstock.engines.side import READS_OF_A_BAD_OBJECT
 from penstock.errors import Corrupt, Gap, ObjectNotFound
 from penstock.kernel.events import Event, JobEvent, commit_of, position_of
 from penstock.kernel.job import Job

@@ -36,7 +36,7 @@ async def load(store: ObjectStore, reader: LogReader, services: Services) -> Loa
     backoff = services.backoff(0.05, 1.0)
     for _ in range(LOADS_MAX):
         floor = await read_floor(store)
-        loaded = await _newest_checkpoint(store, floor)
+        loaded = await newest_checkpoint(store, floor)
         if loaded is not None:
             return loaded
         if floor == FIRST_SLOT:
@@ -53,10 +53,15 @@ async def checkpoints(store: ObjectStore) -> list[tuple[int, str]]:
     return sorted(((commit, key) for commit, key in found if commit is not None), reverse=True)
 
 
-async def _newest_checkpoint(store: ObjectStore, floor: int) -> Loaded | None:
+async def newest_checkpoint(
+    store: ObjectStore, floor: int, up_to: int | None = None
+) -> Loaded | None:
+    """The newest good one that the log continues; `up_to` a commit, to look back in time."""
     for commit, key in await checkpoints(store):
         if commit < floor - 1:
             return None
+        if up_to is not None and commit > up_to:
+            continue
         try:
             data = (await store.get(key)).data
             head, jobs = decode_checkpoint(key, data)

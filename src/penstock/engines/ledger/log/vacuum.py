@@ -8,36 +8,32 @@ In this order, so that a crash between any two steps leaves at most garbage:
    nothing goes, so that a bad newest one can still be skipped; nor anything younger than the
    retention by the store's own clock, nor what a registered consumer has yet to read.
 3. Below the floor, log objects and older checkpoints are deleted.
-4. A commit forbids the publication of side objects named before the retention; then those that no
+4. Import objects whose jobs are all admitted, or whose run nobody published, are deleted; see
+   `imports.sweep`.
+5. A commit forbids the publication of side objects named before the retention; then those that no
    job and no retained event refers to are deleted.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
-from typing import Final
 
-from penstock.engines.ledger.calibration import CommitClock
-from penstock.engines.ledger.journal import Execute
+from penstock.engines.calibration import CommitClock
+from penstock.engines.consumers import Execute, drop_silent
+from penstock.engines.ledger.imports.sweep import sweep_imports
 from penstock.engines.ledger.log.floor import raise_floor, read_floor
 from penstock.engines.ledger.log.reader import LogReader
 from penstock.engines.ledger.log.startup import checkpoints
 from penstock.engines.ledger.names import LOG, checkpoint_key, commit_in
 from penstock.engines.ledger.sweep import sweep_data
 from penstock.errors import Corrupt
-from penstock.kernel.commands import DropConsumer, Expire
+from penstock.kernel.commands import Expire
 from penstock.kernel.events import SYSTEM_TENANT, commit_of
-from penstock.kernel.settings import DAY_SECONDS
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import VacuumReport
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
 from penstock.wire.snapshot import checkpoint_of, decode_checkpoint, restore
-
-logger = logging.getLogger(__name__)
-
-CONSUMER_SILENCE_SECONDS: Final = 30 * DAY_SECONDS
 
 
 class Vacuum:
@@ -53,14 +49,15 @@ class Vacuum:
         # Asked for its answer's sake: consumers and settings are those of now, not of when
         # this process last looked.
         await execute(Expire(SYSTEM_TENANT))
-        await self._drop_silent_consumers(current(), execute)
+        await drop_silent(current().consumers, self._clock.now(), execute)
         state = current()
         horizon = self._clock.now() - state.settings.log_retention_seconds
         floor, older = await self._raise_floor(state, horizon)
         log_objects = await self._delete_log(floor)
         old_checkpoints = await self._delete_checkpoints(older)
+        import_objects = await sweep_imports(self._store, current, execute, horizon)
         data_objects = await sweep_data(self._store, current, execute, horizon)
-        return VacuumReport(floor, log_objects, old_checkpoints, data_objects)
+        return VacuumReport(floor, log_objects, old_checkpoints, data_objects, import_objects)
 
     async def prove(self, older: int, newest: int) -> None:
         """Folds the log between two checkpoints and compares: byte for byte, or `Corrupt`."""
@@ -76,14 +73,6 @@ class Vacuum:
         folded = checkpoint_of(state, commit=newest, chain=chain, at=at)
         if folded != (await self._store.get(checkpoint_key(newest))).data:
             raise Corrupt(checkpoint_key(newest), "it is not the fold of the log before it")
-
-    async def _drop_silent_consumers(self, state: QueueState, execute: Execute) -> None:
-        """A reader that has not moved for so long is gone; the log can't wait for it for ever."""
-        since = self._clock.now() - CONSUMER_SILENCE_SECONDS
-        for name, (_, moved_at) in list(state.consumers.items()):
-            if moved_at < since:
-                logger.warning("dropped consumer %s: silent for 30 days", name)
-                await execute(DropConsumer(SYSTEM_TENANT, name))
 
     async def _raise_floor(self, state: QueueState, horizon: float) -> tuple[int, int]:
         """Where the floor is then, and the older of the two checkpoints that are kept."""

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from penstock.engines.ledger.names import ARCHIVE
-from penstock.engines.ledger.side import READS_OF_A_BAD_OBJECT
+from penstock.engines.side import READS_OF_A_BAD_OBJECT
 from penstock.errors import Corrupt, ObjectNotFound
 from penstock.kernel.events import JobEvent, commit_of
 from penstock.kernel.job import Job

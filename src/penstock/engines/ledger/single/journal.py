@@ -21,10 +21,11 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from penstock.engines.ledger.histories import history_of
-from penstock.engines.ledger.journal import Execute, Head, Listener
+from penstock.engines.consumers import Execute
+from penstock.engines.histories import history_of
+from penstock.engines.ledger.imports.sweep import sweep_imports
+from penstock.engines.ledger.journal import Head, Listener
 from penstock.engines.ledger.names import QUEUE
-from penstock.engines.ledger.side import READS_OF_A_BAD_OBJECT
 from penstock.engines.ledger.single.archive import Archive
 from penstock.engines.ledger.single.document import (
     COMMIT_IDS_MAX,
@@ -36,6 +37,7 @@ from penstock.engines.ledger.single.document import (
 )
 from penstock.engines.ledger.stored import StoredJournal
 from penstock.engines.ledger.sweep import sweep_data
+from penstock.engines.side import READS_OF_A_BAD_OBJECT
 from penstock.errors import (
     Corrupt,
     ObjectNotFound,
@@ -135,8 +137,9 @@ class SingleJournal(StoredJournal):
         # Asked for its answer's sake: the settings are those of now.
         await execute(Expire(SYSTEM_TENANT))
         horizon = self.clock.now() - self.state.settings.log_retention_seconds
+        imported = await sweep_imports(self._store, lambda: self.state, execute, horizon)
         swept = await sweep_data(self._store, lambda: self.state, execute, horizon)
-        return VacuumReport(await self.first_commit(), data_objects=swept)
+        return VacuumReport(await self.first_commit(), data_objects=swept, import_objects=imported)
 
     async def first_commit(self) -> int:
         return 1

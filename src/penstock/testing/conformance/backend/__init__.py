@@ -27,6 +27,7 @@ from penstock.testing.conformance.backend.enqueuing import Enqueuing
 from penstock.testing.conformance.backend.events import Events
 from penstock.testing.conformance.backend.expiry import Expiry
 from penstock.testing.conformance.backend.handles import Connect, Handles, Setting
+from penstock.testing.conformance.backend.importing import Importing
 from penstock.testing.conformance.backend.keeping_alive import KeepingAlive
 from penstock.testing.conformance.backend.leases import Leases
 from penstock.testing.conformance.backend.looking import Looking
@@ -58,6 +59,7 @@ class BackendConformance(
     Tenants,
     Batches,
     Pausing,
+    Importing,
     Looking,
     Events,
     Calls,

@@ -1,0 +1,132 @@
+"""Group commit: callers' requests become batches, batches become commits, commits become answers.
+
+One task serves. It takes everything that is waiting as one batch, has it decided and made durable,
+and only then answers. While that is under way new requests gather for the next batch, so
+throughput grows with latency instead of falling. How a batch is served is each engine's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from penstock.engines.listeners import Listeners
+from penstock.engines.requests import Inbox, Request
+from penstock.errors import OutcomeUnknown, PenstockError, QueueClosed, StoreUnavailable
+from penstock.kernel.commands import Claim, Command, Release, Return
+from penstock.kernel.events import EndEvent
+from penstock.ports.backend import Capabilities
+from penstock.runtime.tasks import Repeat, TaskSet
+
+logger = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+OUTCOME_SECONDS_MAX: Final = 60.0
+"""How long a caller waits for a store that does not answer before it is told so."""
+
+
+class GroupCommit(ABC):
+    def __init__(self, name: str, *, group_commit: bool, outcome_seconds_max: float) -> None:
+        self._inbox = Inbox(one_at_a_time=not group_commit)
+        self._listeners = Listeners()
+        self._tasks = TaskSet(name)
+        self._loop_task: asyncio.Task[None] | None = None
+        self._outcome_seconds_max = outcome_seconds_max
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> Capabilities: ...
+
+    @abstractmethod
+    async def _open(self) -> None:
+        """Makes ready what batches are served with."""
+
+    @abstractmethod
+    async def _close(self) -> None: ...
+
+    @abstractmethod
+    async def _serve(self, requests: list[Request]) -> None:
+        """Decides the requests until the result stands, then answers them."""
+
+    @abstractmethod
+    async def _follow(self) -> None:
+        """Tells the listeners what others have committed, without end."""
+
+    async def start(self) -> None:
+        if self._loop_task is None:
+            await self._open()
+            self._loop_task = self._tasks.start("commits", self._commit_loop())
+            self._tasks.start("following", self._follow())
+
+    async def stop(self) -> None:
+        if self._loop_task is None:
+            return
+        self._inbox.close()
+        await asyncio.wait([self._loop_task], timeout=self._outcome_seconds_max)
+        self._listeners.close()
+        await self._tasks.stop()
+        self._inbox.fail_all(QueueClosed())
+        await self._close()
+        self._loop_task = None
+
+    async def execute(self, command: Command[Answer]) -> Answer:
+        self._require_open()
+        answer: Answer = await self._inbox.add(command)
+        return answer
+
+    @contextmanager
+    def watch_end(self, tenant: str, id: str) -> Iterator[Awaitable[EndEvent | None]]:
+        with self._listeners.listening(), self._listeners.end_of(tenant, id) as end:
+            yield end
+
+    def _require_open(self) -> None:
+        if self._loop_task is None:
+            raise QueueClosed
+
+    async def _commit_loop(self) -> None:
+        while (requests := await self._inbox.take()) is not None:
+            watchdog = Repeat(self._outcome_seconds_max, self._give_up, requests)
+            try:
+                await self._serve(requests)
+            except asyncio.CancelledError:
+                self._fail(requests, OutcomeUnknown("the command"))
+                raise
+            except PenstockError as error:
+                self._fail(requests, error)
+            except Exception as error:
+                logger.exception("a batch failed in a way that it should not")
+                self._fail(requests, error)
+            finally:
+                watchdog.cancel()
+
+    def _answer(self, request: Request, answer: Any) -> None:
+        future = request.future
+        if future.done():
+            if future.cancelled() and answer and isinstance(request.work, Claim):
+                # Nobody is there to run them; give them back instead of letting them expire.
+                items = [Return(job.id, job.lease) for job in answer]
+                self._inbox.add_quietly(Release(request.work.tenant, items))
+        elif isinstance(answer, BaseException):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+
+    def _fail(self, requests: list[Request], error: Exception) -> None:
+        for request in requests:
+            if not request.future.done():
+                request.future.set_exception(error)
+
+    def _give_up(self, requests: list[Request]) -> None:
+        """The store has not answered for too long: tell those who wait, whatever they wait for.
+
+        The attempt itself goes on, frozen: only the store can say what became of it.
+        """
+        for request in requests:
+            if not request.future.done():
+                request.future.set_exception(OutcomeUnknown(*request.describe()))
+        self._inbox.fail_all(StoreUnavailable(self.capabilities.backend, "", "it does not answer"))

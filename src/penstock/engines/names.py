@@ -1,0 +1,37 @@
+"""The names of what every engine keeps beside the queue, relative to its root.
+
+    data/{job}/{milliseconds}-{digest}-{nonce}  payloads and results above the inline limit
+    worker/{id}.json                       registrations, for people to look at
+    leader/{role}.json                     who does the housekeeping
+    probe/{nonce}                          short-lived: do conditional writes work, what time is it
+
+Ids are written in a fixed alphabet: letters, digits, `-` and `_` as they are, every other byte as
+`=` and two hex digits.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+DATA: Final = "data/"
+WORKERS: Final = "worker/"
+PROBES: Final = "probe/"
+
+_PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+def data_key(id: str, at: float, digest: str, nonce: str) -> str:
+    return f"{DATA}{encoded(id)}/{int(at * 1_000):012x}-{digest}-{nonce}"
+
+
+def digest_in(key: str) -> str:
+    """The digest that the content of a side object must have."""
+    return key.rsplit("/", 1)[-1].split("-")[1]
+
+
+def leader_key(role: str) -> str:
+    return f"leader/{role}.json"
+
+
+def encoded(name: str) -> str:
+    return "".join(chr(byte) if byte in _PLAIN else f"={byte:02x}" for byte in name.encode("utf-8"))

@@ -1,0 +1,337 @@
+"""The records engine: one record per job, and every batch one turn of a shared store.
+
+What `group_commit` has gathered becomes one turn: the records, keys and candidates that it may
+touch are read, the kernel decides on them, and the changed records are written with their events,
+all or nothing. Where somebody else changed one of them meanwhile, the whole batch is read and
+decided again. Nothing is kept in this process but the charter it last saw.
+
+Reads of jobs ride in the same turns, because a read begins by taking back dead leases; counts and
+lists are read straight from the store, after such a turn.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from math import inf
+from typing import Final, TypeVar
+
+from penstock.engines.calibration import CommitClock
+from penstock.engines.group_commit import OUTCOME_SECONDS_MAX, GroupCommit
+from penstock.engines.histories import read_back
+from penstock.engines.presence import Presence
+from penstock.engines.records import views
+from penstock.engines.records.needs import Look, runs, wanted_by
+from penstock.engines.records.turns import Turn, charter_in
+from penstock.engines.records.vacuum import Vacuum
+from penstock.engines.requests import Request
+from penstock.engines.side import SideObjects
+from penstock.errors import Gap, PenstockError, QueueClosed, StoreUnavailable, Unsupported
+from penstock.kernel.commands import Command, ImportCommand
+from penstock.kernel.events import EVENTS_PER_COMMIT, Event, JobEvent, commit_of, position_of
+from penstock.kernel.job import Job
+from penstock.kernel.settings import Settings
+from penstock.kernel.state import QueueState
+from penstock.ports.backend import Capabilities, Filter, Stats, VacuumReport, WorkerRecord
+from penstock.ports.records import RecordStore
+from penstock.runtime.complaints import Complaints
+from penstock.runtime.services import Services
+from penstock.wire.commit import decode_commit
+from penstock.wire.record import Charter
+
+logger = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+RETRY_SECONDS: Final = 0.002
+RETRY_SECONDS_MAX: Final = 0.25
+"""How long a turn that lost against another waits before it is taken again."""
+TURNS_LOST_MAX: Final = 200
+"""Nobody is that unlucky in half a minute: something is not what it should be."""
+LOOK_SECONDS_MAX: Final = 5.0
+"""Others' commits are looked for this often, whatever the store says."""
+COMMITS_PER_READ: Final = 16
+COMMITS_TOLD_MAX: Final = 64
+"""Whoever waits for an end and is further behind looks for it instead."""
+
+
+class RecordsEngine(GroupCommit):
+    def __init__(
+        self,
+        store: RecordStore,
+        services: Services,
+        *,
+        group_commit: bool = True,
+        outcome_seconds_max: float = OUTCOME_SECONDS_MAX,
+    ) -> None:
+        super().__init__(
+            "records", group_commit=group_commit, outcome_seconds_max=outcome_seconds_max
+        )
+        self._store = store
+        self._services = services
+        self._clock = CommitClock(store.side, services)
+        self._presence = Presence(store.side, services)
+        self._side = SideObjects(store.side, services, self._clock)
+        self._writer = services.new_secret()
+        self._charter = Charter()
+        self._charter_version = 0
+        self._seen = 0
+        """The newest commit that the listeners were told of."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._store.capabilities
+
+    @property
+    def settings(self) -> Settings:
+        return self._charter.settings
+
+    async def _open(self) -> None:
+        await self._store.open()
+        try:
+            head = await self._store.head()
+            self._note_charter(charter_in(head), head.charter_version)
+            self._note_readable(head.readable)
+            self._seen = head.readable
+            await self._require_time()
+        except BaseException:
+            await self._store.close()
+            raise
+
+    async def _close(self) -> None:
+        await self._store.close()
+
+    async def execute(self, command: Command[Answer]) -> Answer:
+        if isinstance(command, ImportCommand):
+            raise self._no_imports()
+        return await super().execute(command)
+
+    # Reads
+
+    async def get(self, tenant: str, ids: Sequence[str]) -> list[Job | None]:
+        def look(state: QueueState, at: float) -> list[Job | None]:
+            return [state.find(tenant, id, at) for id in ids]
+
+        jobs = await self._look(look, [(tenant, id) for id in ids])
+        return await read_back(jobs, self._read)
+
+    async def jobs(self, tenant: str, filter: Filter) -> AsyncIterator[Job]:
+        at = await self._now()
+        for job in await views.jobs(self._store, self.settings, tenant, filter, at):
+            yield job
+
+    async def stats(self, tenant: str) -> Stats:
+        at = await self._now()
+        paused = self._charter.paused.get(tenant, [])
+        return views.stats(await self._store.survey(tenant, at), paused, at)
+
+    async def history(self, tenant: str, id: str) -> list[JobEvent]:
+        def look(state: QueueState, at: float) -> Job | None:
+            # Also where it has lapsed: its history has not.
+            return state.tenancy(tenant).jobs.get(id)
+
+        job = await self._look(look, [(tenant, id)])
+        return await views.history(self._store, job, tenant, id)
+
+    async def events(
+        self, tenant: str | None, since: int, *, follow: bool = True
+    ) -> AsyncIterator[Event]:
+        with self._listeners.listening():
+            await self._now()
+            first = await self._store.first_commit()
+            if 0 < since < position_of(first, 0) - 1:
+                raise Gap(since, first)
+            reached = max(commit_of(since), first) - 1
+            last = inf if follow else await self._settled()
+            while reached < last:
+                news = self._listeners.commits.next()
+                page = await self._store.commits(reached, COMMITS_PER_READ)
+                for number, data in page:
+                    if number > last:
+                        return
+                    for event in decode_commit(f"commit {number}", data).events:
+                        if event.position > since and tenant in (None, event.tenant):
+                            yield event
+                    reached = number
+                if page:
+                    continue
+                if not follow:
+                    return
+                if not self._listeners.is_closed:
+                    await news
+                if self._listeners.is_closed:
+                    raise QueueClosed
+
+    async def last_position(self) -> int:
+        await self._now()
+        return position_of(await self._settled(), EVENTS_PER_COMMIT - 1)
+
+    async def vacuum(self) -> VacuumReport:
+        await self._now()
+        vacuum = Vacuum(self._store, self._inbox.add, self._clock)
+        return await vacuum.run(lambda: self._charter)
+
+    async def keep(self, id: str, data: bytes) -> str:
+        return await self._side.keep(id, data)
+
+    async def fetch(self, key: str) -> bytes:
+        return await self._side.fetch(key)
+
+    async def keep_import(self, run: str, data: bytes) -> str:
+        raise self._no_imports()
+
+    async def abort_import(self, run: str) -> int:
+        raise self._no_imports()
+
+    async def register(self, record: WorkerRecord) -> None:
+        await self._presence.register(record)
+
+    async def unregister(self, id: str) -> None:
+        await self._presence.unregister(id)
+
+    async def workers(self) -> list[WorkerRecord]:
+        return await self._presence.workers()
+
+    async def elect(self, role: str, candidate: str, seconds: float) -> bool:
+        return await self._presence.elect(role, candidate, seconds)
+
+    # Waits
+
+    async def wait_ready(
+        self,
+        tenant: str,
+        queues: Sequence[str] | None,
+        types: Sequence[str] | None,
+        timeout_seconds: float,
+    ) -> None:
+        until = self._services.clock.elapsed() + timeout_seconds
+        with self._listeners.listening():
+            while (rest := until - self._services.clock.elapsed()) > 0:
+                if self._listeners.is_closed:
+                    raise QueueClosed
+                # Taken before looking, so that nothing that happens meanwhile is missed.
+                news = self._listeners.commits.next()
+                due = await self._due_seconds(tenant, queues, types)
+                if due <= 0:
+                    return
+                happened = await self._listeners.commits.wait(min(rest, due), news)
+                if not happened and due <= rest:
+                    return
+
+    async def _due_seconds(
+        self, tenant: str, queues: Sequence[str] | None, types: Sequence[str] | None
+    ) -> float:
+        """How long until a claim may find something, or a lease dies."""
+        at = self._clock.now()
+        due = await self._store.next_due(
+            wanted_by(tenant, queues, types, self._charter, at, count=1)
+        )
+        pending = inf if due.pending is None else due.pending
+        lease_end = inf if due.lease_end is None else due.lease_end
+        return min(pending, lease_end + self.settings.clock_skew_seconds) - at
+
+    async def _follow(self) -> None:
+        """Looks for others' commits while somebody waits for news."""
+        complaints = Complaints(logger, self._services.clock)
+        while True:
+            await self._listeners.some()
+            try:
+                await self._store.changed(LOOK_SECONDS_MAX)
+                await self._catch_up()
+            except PenstockError as error:
+                complaints.trouble("following the queue", error)
+                await self._services.clock.sleep(LOOK_SECONDS_MAX)
+                continue
+            complaints.fine()
+
+    async def _catch_up(self) -> None:
+        head = await self._store.head()
+        self._note_charter(charter_in(head), head.charter_version)
+        if head.readable <= self._seen:
+            return
+        missed: list[Event] | None = []
+        if self._listeners.await_ends:
+            page = await self._store.commits(self._seen, COMMITS_TOLD_MAX)
+            missed = None
+            if len(page) < COMMITS_TOLD_MAX:
+                commits = [decode_commit(f"commit {number}", data) for number, data in page]
+                others = [commit for commit in commits if commit.header.writer != self._writer]
+                # Of its own it has told when they were made; by now they may be history.
+                missed = [event for commit in others for event in commit.events]
+        self._seen = head.readable
+        self._note_readable(head.readable)
+        self._listeners.tell(missed)
+
+    async def _settled(self) -> int:
+        """The newest commit as of the call, once it and all before it can be read."""
+        newest = (await self._store.head()).commit
+        backoff = self._services.backoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
+        while (await self._store.head()).readable < newest:
+            await self._services.clock.sleep(backoff.next_seconds())
+        return newest
+
+    def _note_charter(self, charter: Charter, version: int) -> None:
+        # What was read in another thread may be older than what a turn has just written.
+        if version >= self._charter_version:
+            self._charter, self._charter_version = charter, version
+
+    def _note_readable(self, commit: int) -> None:
+        """Who begins to watch for an end now does not mean one that could be read before."""
+        reached = position_of(commit, EVENTS_PER_COMMIT - 1)
+        self._listeners.reached = max(self._listeners.reached, reached)
+
+    # Turns
+
+    async def _serve(self, requests: list[Request]) -> None:
+        for run in runs(requests):
+            try:
+                await self._take_turn(run)
+            except PenstockError as error:
+                # What came before stands and was answered; what comes after has its own luck.
+                self._fail(run, error)
+
+    async def _take_turn(self, requests: list[Request]) -> None:
+        await self._require_time()
+        turn = Turn(requests, self._services.luck, self._writer, self._services.new_secret())
+        backoff = self._services.backoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
+        for _ in range(TURNS_LOST_MAX):
+            turn.begin(self._clock.now())
+            if await self._store.turn(turn.ask, turn.decide, is_read=turn.is_read):
+                break
+            await self._services.clock.sleep(backoff.next_seconds())
+        else:
+            raise StoreUnavailable(
+                self.capabilities.backend, "", f"{TURNS_LOST_MAX} turns in a row were lost"
+            )
+        self._note_charter(turn.charter, turn.charter_version)
+        self._note_readable(turn.head.readable)
+        for request, answer in zip(requests, turn.answers, strict=True):
+            self._answer(request, answer)
+        if turn.events:
+            self._listeners.tell(turn.events)
+
+    async def _require_time(self) -> None:
+        """Refuses to write with a clock that is too far from the store's."""
+        if self._store.has_own_clock and self._clock.is_due:
+            await self._clock.calibrate()
+            self._clock.require_close(self.settings.clock_skew_seconds)
+
+    async def _look(
+        self, look: Callable[[QueueState, float], Answer], ids: list[tuple[str, str]]
+    ) -> Answer:
+        self._require_open()
+        answer: Answer = await self._inbox.add(Look(look, ids))
+        return answer
+
+    async def _now(self) -> float:
+        """The time as of which to look, with everything recorded that is dead by then."""
+        return await self._look(lambda state, at: at, [])
+
+    def _no_imports(self) -> Unsupported:
+        return Unsupported("bulk imports", self.capabilities.backend)
+
+    async def _read(self, commit: int) -> Sequence[Event]:
+        data = await self._store.commit(commit)
+        if data is None:
+            raise Gap(position_of(commit, 0), await self._store.first_commit())
+        return decode_commit(f"commit {commit}", data).events

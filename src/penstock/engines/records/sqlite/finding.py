@@ -1,0 +1,195 @@
+"""The reads of a turn, and those for people who look."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from itertools import groupby, islice
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from penstock.engines.records.sqlite.database import Database
+from penstock.engines.records.sqlite.statements import statements
+from penstock.kernel.job import State
+from penstock.kernel.tenancy import Hold, Scope
+from penstock.ports.records import (
+    Count,
+    Departure,
+    Due,
+    Found,
+    Front,
+    Head,
+    KeyHold,
+    Need,
+    Shelf,
+    Stored,
+    Survey,
+    Waiting,
+    Wanted,
+)
+
+_SQL: Final = statements("finding.sql")
+_json: Final = msgspec.json.Encoder()
+
+Row: TypeAlias = tuple[Any, ...]
+"""life, version, shelf, tenant, queue, type, key, body"""
+Lane: TypeAlias = tuple[str, str, int, float]
+"""queue, type, priority, and when its first record is due"""
+
+
+class Finder:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def head(self) -> Head:
+        commit, at, completed, charter, charter_version = self._rows("head")[0]
+        # Numbers are given under the write lock, so none that is lower can still come.
+        return Head(commit, at, completed, charter, charter_version, readable=commit)
+
+    def find(self, need: Need, commit: int) -> Found:
+        rows: dict[int, Row] = {}
+        for front in need.fronts:
+            _add(rows, self._front(front))
+        for tenant, ids in _by_tenant(need.ids):
+            _add(rows, self._rows("by_id", {"tenant": tenant, "ids": _encode(ids)}))
+        for tenant, claims in _by_tenant(need.operations):
+            _add(rows, self._rows("by_claim", {"tenant": tenant, "claims": _encode(claims)}))
+        for wanted in need.wanted:
+            lives = [life for _, life in self._candidates(wanted)]
+            _add(rows, self._rows("by_life", {"lives": _encode(lives)}))
+        holds = self._holds(rows, need.keys)
+        records = [Stored(row[0], row[1], row[2], row[7]) for row in rows.values()]
+        return Found(commit, records, holds)
+
+    def next_due(self, wanted: Wanted) -> Due:
+        due = [lane[3] for lane in self._lanes(wanted)]
+        return Due(min(due, default=None), self._rows("lease_end")[0][0])
+
+    def survey(self, tenant: str, at: float) -> Survey:
+        counts = [
+            Count(queue, State(state), now, gone)
+            for queue, state, now, gone in self._rows("counts", {"tenant": tenant})
+        ]
+        lanes: list[Lane] = self._rows("lanes", {"tenant": tenant})
+        waiting = [
+            self._waiting(tenant, queue, list(of_queue), at)
+            for queue, of_queue in groupby(lanes, key=lambda lane: lane[0])
+        ]
+        return Survey(self.head().commit, counts, waiting)
+
+    def listing(
+        self, tenant: str, shelves: Iterable[Shelf], queue: str | None, type: str | None
+    ) -> list[bytes]:
+        asked = {"tenant": tenant, "queue": queue, "type": type}
+        rows: list[Row] = []
+        for shelf in shelves:
+            if shelf is Shelf.PENDING:
+                rows += self._rows("list_pending", asked)
+            else:
+                rows += self._rows("list_kept", {**asked, "shelf": shelf.value})
+        return [row[0] for row in rows]
+
+    def departure(self, tenant: str, id: str) -> Departure | None:
+        rows = self._rows("departure", {"tenant": tenant, "id": id})
+        if not rows:
+            return None
+        life, trail = rows[0]
+        return Departure(tenant, id, life, msgspec.json.decode(trail, type=tuple[int, ...]))
+
+    def commits(self, after: int, count: int) -> list[tuple[int, bytes]]:
+        return self._rows("commits", {"after": after, "count": count})
+
+    def commit(self, number: int) -> bytes | None:
+        rows = self._rows("commit", {"number": number})
+        return rows[0][0] if rows else None
+
+    def first_commit(self) -> int:
+        return int(self._rows("first_commit")[0][0])
+
+    def sides(self) -> dict[str, float | None]:
+        return dict(self._rows("sides"))
+
+    def _rows(self, name: str, parameters: dict[str, Any] | None = None) -> list[Any]:
+        return self._database.execute(_SQL[name], parameters or {}).fetchall()
+
+    def _front(self, front: Front) -> list[Row]:
+        asked = {"shelf": front.shelf.value, "until": front.until, "most": front.most}
+        rows = self._rows("front", asked)
+        if len(rows) < front.least:
+            rows = self._rows("front", {**asked, "until": float("inf"), "most": front.least})
+        return rows
+
+    def _lanes(self, wanted: Wanted) -> Iterator[Lane]:
+        for lane in self._rows("lanes", {"tenant": wanted.tenant}):
+            queue, type = lane[:2]
+            if (
+                queue not in wanted.paused
+                and (wanted.queues is None or queue in wanted.queues)
+                and (wanted.types is None or type in wanted.types)
+            ):
+                yield lane
+
+    def _candidates(self, wanted: Wanted) -> Iterator[tuple[float, int]]:
+        """The first ones in claim order: priority by priority, the lanes of each merged."""
+        left = wanted.count
+        lanes = sorted(self._lanes(wanted), key=lambda lane: lane[2])
+        for _, of_priority in groupby(lanes, key=lambda lane: lane[2]):
+            due = [lane for lane in of_priority if lane[3] <= wanted.due_by]
+            found = islice(merge(*(self._first(wanted, lane, left) for lane in due)), left)
+            for candidate in found:
+                yield candidate
+                left -= 1
+            if left == 0:
+                return
+
+    def _first(self, wanted: Wanted, lane: Lane, count: int) -> list[tuple[float, int]]:
+        return self._rows(
+            "candidates",
+            {**_of_lane(wanted.tenant, lane), "due_by": wanted.due_by, "count": count},
+        )
+
+    def _waiting(self, tenant: str, queue: str, lanes: list[Lane], at: float) -> Waiting:
+        scheduled = sum(
+            self._rows("scheduled", {**_of_lane(tenant, lane), "at": at})[0][0] for lane in lanes
+        )
+        return Waiting(queue, min(lane[3] for lane in lanes), scheduled)
+
+    def _holds(self, rows: dict[int, Row], keys: Iterable[tuple[str, Scope]]) -> list[KeyHold]:
+        """Of these keys and of those of the rows; their holders are added to the rows."""
+        scopes = dict.fromkeys(keys)
+        for _, _, _, tenant, queue, type, key, _ in rows.values():
+            if key is not None:
+                scopes[tenant, (queue, type, key)] = None
+        holds: list[KeyHold] = []
+        for tenant, scope in scopes:
+            queue, type, key = scope
+            asked = {"tenant": tenant, "queue": queue, "type": type, "key": key}
+            for id, life, until, lapses_at in self._rows("hold", asked):
+                holds.append(KeyHold(tenant, scope, Hold(id, life, until), lapses_at))
+        missing = [held.hold.life for held in holds if held.hold.life not in rows]
+        if missing:
+            _add(rows, self._rows("by_life", {"lives": _encode(missing)}))
+        return holds
+
+
+def _of_lane(tenant: str, lane: Lane) -> dict[str, Any]:
+    queue, type, priority, _ = lane
+    return {"tenant": tenant, "queue": queue, "type": type, "priority": priority}
+
+
+def _add(rows: dict[int, Row], more: Iterable[Row]) -> None:
+    for row in more:
+        rows[row[0]] = row
+
+
+def _by_tenant(items: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, list[Any]]]:
+    groups: defaultdict[str, list[Any]] = defaultdict(list)
+    for tenant, item in items:
+        groups[tenant].append(item)
+    return groups.items()
+
+
+def _encode(values: list[Any]) -> str:
+    return _json.encode(values).decode()

@@ -1,0 +1,123 @@
+-- name: head
+-- Where the queue is.
+SELECT commit_number, at, completed, charter, charter_version FROM penstock_head;
+
+-- name: by_id
+-- The records of one tenant with these ids. Parameters: tenant, ids (JSON).
+SELECT life, version, shelf, tenant, queue, type, key, body
+FROM (SELECT value FROM json_each(:ids)) AS wanted
+CROSS JOIN penstock_jobs ON tenant = :tenant AND id = wanted.value;
+
+-- name: by_claim
+-- The running records of one tenant that these claims have. Parameters: tenant, claims (JSON).
+SELECT life, version, shelf, tenant, queue, type, key, body
+FROM (SELECT value FROM json_each(:claims)) AS wanted
+CROSS JOIN penstock_jobs INDEXED BY penstock_claimed ON claim = wanted.value
+WHERE tenant = :tenant;
+
+-- name: by_life
+-- The records of these lives. Parameters: lives (JSON).
+SELECT life, version, shelf, tenant, queue, type, key, body
+FROM (SELECT value FROM json_each(:lives)) AS wanted
+CROSS JOIN penstock_jobs ON life = wanted.value;
+
+-- name: front
+-- The first records of a shelf, up to a time. Parameters: shelf, until, most.
+SELECT life, version, shelf, tenant, queue, type, key, body
+FROM penstock_jobs INDEXED BY penstock_kept
+WHERE shelf = :shelf AND kept_at <= :until
+ORDER BY kept_at, life LIMIT :most;
+
+-- name: lanes
+-- Each (queue, type, priority) that has pending records, and when its first is due: a step or three
+-- in the index per lane, whatever is in it. Parameters: tenant.
+WITH RECURSIVE lane (life, queue, type, priority, due_at) AS (
+    SELECT * FROM (
+        SELECT life, queue, type, priority, due_at
+        FROM penstock_jobs INDEXED BY penstock_pending
+        WHERE tenant = :tenant AND due_at IS NOT NULL
+        ORDER BY queue, type, priority, due_at LIMIT 1
+    )
+    UNION ALL
+    SELECT next.life, next.queue, next.type, next.priority, next.due_at
+    FROM lane JOIN penstock_jobs AS next ON next.life = coalesce(
+        -- SQLite seeks by the first column of a compared row only, so each has its own seek.
+        (
+            SELECT life FROM penstock_jobs INDEXED BY penstock_pending
+            WHERE tenant = :tenant AND due_at IS NOT NULL
+                AND queue = lane.queue AND type = lane.type AND priority > lane.priority
+            ORDER BY priority, due_at LIMIT 1
+        ), (
+            SELECT life FROM penstock_jobs INDEXED BY penstock_pending
+            WHERE tenant = :tenant AND due_at IS NOT NULL
+                AND queue = lane.queue AND type > lane.type
+            ORDER BY type, priority, due_at LIMIT 1
+        ), (
+            SELECT life FROM penstock_jobs INDEXED BY penstock_pending
+            WHERE tenant = :tenant AND due_at IS NOT NULL AND queue > lane.queue
+            ORDER BY queue, type, priority, due_at LIMIT 1
+        )
+    )
+)
+SELECT queue, type, priority, due_at FROM lane;
+
+-- name: candidates
+-- The first records of one lane that are due. Parameters: tenant, queue, type, priority, due_by,
+-- count.
+SELECT due_at, life FROM penstock_jobs INDEXED BY penstock_pending
+WHERE tenant = :tenant AND queue = :queue AND type = :type AND priority = :priority
+    AND due_at <= :due_by
+ORDER BY due_at, life LIMIT :count;
+
+-- name: scheduled
+-- How many records of one lane are not due yet. Parameters: tenant, queue, type, priority, at.
+SELECT count(*) FROM penstock_jobs INDEXED BY penstock_pending
+WHERE tenant = :tenant AND queue = :queue AND type = :type AND priority = :priority
+    AND due_at > :at;
+
+-- name: hold
+-- Who holds a key. Not many at once as JSON, which can't carry every character that a key may have.
+-- Parameters: tenant, queue, type, key.
+SELECT id, life, until, lapses_at FROM penstock_holds
+WHERE tenant = :tenant AND queue = :queue AND type = :type AND key = :key;
+
+-- name: lease_end
+-- When the first lease runs out.
+SELECT min(kept_at) FROM penstock_jobs INDEXED BY penstock_kept
+WHERE shelf = 'running' AND kept_at IS NOT NULL;
+
+-- name: list_pending
+-- The bodies of one tenant's pending records; NULL matches all. Parameters: tenant, queue, type.
+SELECT body FROM penstock_jobs INDEXED BY penstock_pending
+WHERE tenant = :tenant AND due_at IS NOT NULL
+    AND (:queue IS NULL OR queue = :queue) AND (:type IS NULL OR type = :type);
+
+-- name: list_kept
+-- The bodies of one tenant's records on another shelf. Parameters: tenant, shelf, queue, type.
+SELECT body FROM penstock_jobs INDEXED BY penstock_kept
+WHERE shelf = :shelf AND kept_at IS NOT NULL AND tenant = :tenant
+    AND (:queue IS NULL OR queue = :queue) AND (:type IS NULL OR type = :type);
+
+-- name: counts
+-- How many jobs one tenant has and had. Parameters: tenant.
+SELECT queue, state, now, gone FROM penstock_counts WHERE tenant = :tenant;
+
+-- name: departure
+-- Where the history of a job that left is. Parameters: tenant, id.
+SELECT life, trail FROM penstock_departures WHERE tenant = :tenant AND id = :id;
+
+-- name: commits
+-- The first commits after a number. Parameters: after, count.
+SELECT number, events FROM penstock_commits WHERE number > :after ORDER BY number LIMIT :count;
+
+-- name: commit
+-- The events of one commit. Parameters: number.
+SELECT events FROM penstock_commits WHERE number = :number;
+
+-- name: first_commit
+-- The lowest number whose events were not vacuumed.
+SELECT first_commit FROM penstock_head;
+
+-- name: sides
+-- Side objects that a job names, or once did.
+SELECT key, released_at FROM penstock_sides;

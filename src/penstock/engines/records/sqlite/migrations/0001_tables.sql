@@ -1,0 +1,93 @@
+-- The tables of a queue. All times are seconds since the epoch. Strict, so that a slip of somebody
+-- who edits them by hand is refused and does not turn bytes into text.
+
+-- Where the queue is: one row.
+CREATE TABLE penstock_head (
+    only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+    commit_number INTEGER NOT NULL,
+    at REAL NOT NULL,
+    completed INTEGER NOT NULL,
+    first_commit INTEGER NOT NULL,
+    charter BLOB NOT NULL,
+    charter_version INTEGER NOT NULL
+) STRICT;
+INSERT INTO penstock_head VALUES (1, 0, 0.0, 0, 1, X'', 0);
+
+-- One record per job. `due_at` is set while it is pending, `kept_at` otherwise: each has an index
+-- of its own, and a record is in one of them.
+CREATE TABLE penstock_jobs (
+    life INTEGER PRIMARY KEY,
+    version INTEGER NOT NULL,
+    tenant TEXT NOT NULL,
+    id TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    type TEXT NOT NULL,
+    key TEXT,
+    priority INTEGER NOT NULL,
+    shelf TEXT NOT NULL,
+    due_at REAL,
+    kept_at REAL,
+    claim TEXT,
+    body BLOB NOT NULL,
+    UNIQUE (tenant, id)
+) STRICT;
+CREATE INDEX penstock_pending ON penstock_jobs (tenant, queue, type, priority, due_at)
+    WHERE due_at IS NOT NULL;
+CREATE INDEX penstock_kept ON penstock_jobs (shelf, kept_at) WHERE kept_at IS NOT NULL;
+CREATE INDEX penstock_claimed ON penstock_jobs (claim) WHERE claim IS NOT NULL;
+
+-- Keys that are taken.
+CREATE TABLE penstock_holds (
+    tenant TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    type TEXT NOT NULL,
+    key TEXT NOT NULL,
+    id TEXT NOT NULL,
+    life INTEGER NOT NULL,
+    until REAL,
+    lapses_at REAL,
+    PRIMARY KEY (tenant, queue, type, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX penstock_lapsing ON penstock_holds (lapses_at) WHERE lapses_at IS NOT NULL;
+
+-- Jobs ever, by state; and those of them that left.
+CREATE TABLE penstock_counts (
+    tenant TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    state TEXT NOT NULL,
+    now INTEGER NOT NULL,
+    gone INTEGER NOT NULL,
+    PRIMARY KEY (tenant, queue, state)
+) STRICT, WITHOUT ROWID;
+
+-- What happened: the events of each commit, as lines of JSON below a header.
+CREATE TABLE penstock_commits (
+    number INTEGER PRIMARY KEY,
+    at REAL NOT NULL,
+    events BLOB NOT NULL
+) STRICT;
+
+-- Where the histories of jobs that left are.
+CREATE TABLE penstock_departures (
+    tenant TEXT NOT NULL,
+    id TEXT NOT NULL,
+    life INTEGER NOT NULL,
+    last_commit INTEGER NOT NULL,
+    trail TEXT NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX penstock_departed ON penstock_departures (last_commit);
+
+-- Side objects that a job names, or once did.
+CREATE TABLE penstock_sides (
+    key TEXT PRIMARY KEY,
+    released_at REAL
+) STRICT, WITHOUT ROWID;
+
+-- What is kept beside the records: large values, registrations, leaderships.
+CREATE TABLE penstock_objects (
+    key TEXT PRIMARY KEY,
+    version TEXT NOT NULL,
+    modified_at REAL NOT NULL,
+    data BLOB NOT NULL
+) STRICT;

@@ -1,0 +1,174 @@
+"""A queue in one SQLite file, safe between the processes of one machine.
+
+A turn is one transaction with the write lock, in a thread of its own: the kernel decides while
+nothing that it looks at can change, so no turn is ever lost to another, candidates need not be
+reserved, and the order is strict. The lock is never held across an await. Plain reads have
+a connection and a thread of their own, and see the newest commit without waiting for writers.
+
+Names in the file begin with `penstock_`, so that it may be the database of an application too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from penstock.engines.records.sqlite.database import Database
+from penstock.engines.records.sqlite.finding import Finder
+from penstock.engines.records.sqlite.objects import Objects
+from penstock.engines.records.sqlite.writing import Conflict, Writer
+from penstock.ports.backend import Capabilities
+from penstock.ports.records import (
+    Ask,
+    Decide,
+    Departure,
+    Due,
+    Head,
+    Shelf,
+    Survey,
+    Wanted,
+)
+from penstock.ports.store import ObjectStore
+from penstock.runtime.services import Services
+from penstock.runtime.tasks import Signal
+from penstock.stores.threads import Threads
+
+Answer = TypeVar("Answer")
+
+POLL_SECONDS: Final = 0.01
+POLL_SECONDS_MAX: Final = 0.1
+"""How often a file that others may write is looked at; a look takes microseconds."""
+
+
+class SqliteStore:
+    def __init__(self, path: str, services: Services, *, fsync: bool = True) -> None:
+        self._fsync = fsync
+        self._services = services
+        self._writing = Database(path, fsync=fsync)
+        self._reading = Database(path, fsync=fsync)
+        self._ear = Database(path, fsync=fsync)
+        self._write_thread = Threads("penstock-sqlite-turns", 1)
+        self._read_thread = Threads("penstock-sqlite-reads", 1)
+        self._finder = Finder(self._writing)
+        self._reader = Finder(self._reading)
+        self._writer = Writer(self._writing)
+        self._closed = Signal()
+        self._heard = 0
+        self.side: ObjectStore = Objects(self._writing, self._write_thread, services)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            backend=self._writing.name,
+            push=False,
+            history=True,
+            versions=False,
+            order="strict",
+            pause="strict",
+            limits="strict",
+            atomic_batch=True,
+            events="ordered",
+            durability="strict" if self._fsync else "relaxed",
+            multi_process=True,
+            offload=True,
+        )
+
+    @property
+    def has_own_clock(self) -> bool:
+        return False
+
+    async def exists(self) -> bool:
+        return await self._read_thread.submit(self._writing.has_tables)
+
+    async def open(self) -> None:
+        await self._write_thread.submit(lambda: self._writing.open(make=True))
+        await self._read_thread.submit(lambda: self._reading.open(make=False))
+        await self._read_thread.submit(lambda: self._ear.open(make=False))
+
+    async def close(self) -> None:
+        self._closed.set()
+        for database in (self._ear, self._reading):
+            await self._read_thread.submit(database.close)
+        await self._write_thread.submit(self._writing.close)
+        self._read_thread.close()
+        self._write_thread.close()
+
+    async def turn(self, ask: Ask, decide: Decide, *, is_read: bool) -> bool:
+        if is_read and await self._write_thread.submit(lambda: self._look(ask, decide)):
+            return True
+        return await self._write_thread.submit(lambda: self._turn(ask, decide))
+
+    def _look(self, ask: Ask, decide: Decide) -> bool:
+        """Whether it was enough to read; if not, it has to be decided again under the lock."""
+        with self._writing.reading():
+            head = self._finder.head()
+            return decide(self._finder.find(ask(head), head.commit + 1)) is None
+
+    def _turn(self, ask: Ask, decide: Decide) -> bool:
+        try:
+            with self._writing.writing():
+                head = self._finder.head()
+                change = decide(self._finder.find(ask(head), head.commit + 1))
+                if change is not None:
+                    self._writer.write(change)
+        except Conflict:
+            return False
+        return True
+
+    async def head(self) -> Head:
+        return await self._read(self._reader.head)
+
+    async def listing(
+        self, tenant: str, shelves: Sequence[Shelf], queue: str | None, type: str | None
+    ) -> list[bytes]:
+        return await self._read(lambda: self._reader.listing(tenant, shelves, queue, type))
+
+    async def survey(self, tenant: str, at: float) -> Survey:
+        return await self._read(lambda: self._reader.survey(tenant, at))
+
+    async def next_due(self, wanted: Wanted) -> Due:
+        return await self._read(lambda: self._reader.next_due(wanted))
+
+    async def departure(self, tenant: str, id: str) -> Departure | None:
+        return await self._read(lambda: self._reader.departure(tenant, id))
+
+    async def commits(self, after: int, count: int) -> list[tuple[int, bytes]]:
+        return await self._read(lambda: self._reader.commits(after, count))
+
+    async def commit(self, number: int) -> bytes | None:
+        return await self._read(lambda: self._reader.commit(number))
+
+    async def first_commit(self) -> int:
+        return await self._read(self._reader.first_commit)
+
+    async def sides(self) -> dict[str, float | None]:
+        return await self._read(self._reader.sides)
+
+    async def vacuum(self, written_before: float, below: int, released_before: float) -> int:
+        def act() -> int:
+            with self._writing.writing():
+                return self._writer.vacuum(written_before, below, released_before)
+
+        return await self._write_thread.submit(act)
+
+    async def changed(self, timeout_seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_seconds
+        backoff = self._services.backoff(POLL_SECONDS, POLL_SECONDS_MAX)
+        while (version := self._data_version()) == self._heard and loop.time() < until:
+            if await self._closed.wait(backoff.next_seconds()):
+                return
+        self._heard = version
+
+    def _data_version(self) -> int:
+        """Another number once any other connection has committed; it takes microseconds."""
+        with self._ear.translated():
+            return int(self._ear.execute("PRAGMA data_version").fetchone()[0])
+
+    async def _read(self, look: Callable[[], Answer]) -> Answer:
+        def act() -> Answer:
+            with self._reading.reading():
+                return look()
+
+        return await self._read_thread.submit(act)

@@ -1,0 +1,107 @@
+"""The write of a turn: compares versions and writes, and knows nothing else."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from penstock.engines.records.sqlite.database import Database
+from penstock.engines.records.sqlite.statements import statements
+from penstock.kernel.events import commit_of
+from penstock.ports.records import Change, Departure, HoldChange, Put, Shelf
+
+_SQL: Final = statements("writing.sql")
+
+
+class Conflict(Exception):
+    """Something is not as it was found; the transaction has to be taken back."""
+
+
+class Writer:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def write(self, change: Change) -> None:
+        """Within a transaction of the caller's."""
+        commit = change.commit
+        self._each("remove_job", [(one.life, one.version) for one in change.removals], exact=True)
+        try:
+            self._each("insert_job", _inserts(change.puts, commit))
+        except sqlite3.IntegrityError as error:
+            raise Conflict from error
+        self._each("update_job", _updates(change.puts, commit), exact=True)
+        self._write_holds(change.holds)
+        self._each("count", [
+            (one.tenant, one.queue, one.state.value, one.now, one.left) for one in change.counts
+        ])  # fmt: skip
+        self._each("depart", [_departed(one) for one in change.departures])
+        self._each("name_side", list(change.sides.items()))
+        self._run("free_lapsed_keys", change.lapsed_at)
+        self._run("add_commit", commit, change.at, change.events)
+        head = (commit, change.at, change.completed, change.charter_found)
+        self._each("move_head", [head], exact=True)
+        if change.charter is not None:
+            self._run("set_charter", change.charter, commit)
+
+    def vacuum(self, written_before: float, below: int, released_before: float) -> int:
+        young = self._run("first_young", written_before).fetchone()
+        first = below if young is None else min(below, young[0])
+        dropped = self._run("drop_commits", first).rowcount
+        self._run("raise_first_commit", first)
+        self._run("forget_departures", first)
+        self._run("forget_sides", released_before)
+        return dropped
+
+    def _write_holds(self, changes: Sequence[HoldChange]) -> None:
+        freed = [(one.tenant, *one.scope, one.found) for one in changes if one.found is not None]
+        self._each("free_key", freed, exact=True)
+        taken = [
+            (one.tenant, *one.scope, one.after.hold.id, one.after.hold.life, one.after.hold.until,
+             one.after.lapses_at)
+            for one in changes if one.after is not None
+        ]  # fmt: skip
+        try:
+            self._each("take_key", taken)
+        except sqlite3.IntegrityError as error:
+            raise Conflict from error
+
+    def _run(self, name: str, *parameters: Any) -> sqlite3.Cursor:
+        return self._database.execute(_SQL[name], parameters)
+
+    def _each(self, name: str, rows: Sequence[tuple[Any, ...]], *, exact: bool = False) -> None:
+        """`exact`: every one of them must be there, as it was found."""
+        if not rows:
+            return
+        cursor = self._database.connection.executemany(_SQL[name], rows)
+        if exact and cursor.rowcount != len(rows):
+            raise Conflict
+
+
+def _inserts(puts: Sequence[Put], commit: int) -> list[tuple[Any, ...]]:
+    return [
+        (one.life, commit, one.tenant, one.id, one.queue, one.type, one.key, one.priority,
+         one.shelf.value, *_times(one.shelf, one.at), one.claim, one.body)
+        for one in (put.record for put in puts if put.found is None)
+    ]  # fmt: skip
+
+
+def _updates(puts: Sequence[Put], commit: int) -> list[tuple[Any, ...]]:
+    return [
+        (commit, put.record.shelf.value, *_times(put.record.shelf, put.record.at),
+         put.record.claim, put.record.body, put.record.life, put.found)
+        for put in puts if put.found is not None
+    ]  # fmt: skip
+
+
+def _times(shelf: Shelf, at: float) -> tuple[float | None, float | None]:
+    """`due_at` and `kept_at`: each record is in one of the two indexes."""
+    return (at, None) if shelf is Shelf.PENDING else (None, at)
+
+
+def _departed(one: Departure) -> tuple[Any, ...]:
+    last = one.trail[-1] if one.trail else one.life
+    trail = msgspec.json.encode(one.trail).decode()
+    return one.tenant, one.id, one.life, commit_of(last), trail

@@ -1,0 +1,77 @@
+-- name: remove_job
+-- Parameters: life, version.
+DELETE FROM penstock_jobs WHERE life = ? AND version = ?;
+
+-- name: insert_job
+-- A life begins; refused if its id is taken. Parameters: as the columns.
+INSERT INTO penstock_jobs
+    (life, version, tenant, id, queue, type, key, priority, shelf, due_at, kept_at, claim, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: update_job
+-- A life goes on. Parameters: the new version, shelf, due_at, kept_at, claim and body; then the
+-- life and the version that is replaced.
+UPDATE penstock_jobs SET version = ?, shelf = ?, due_at = ?, kept_at = ?, claim = ?, body = ?
+WHERE life = ? AND version = ?;
+
+-- name: free_key
+-- Parameters: tenant, queue, type, key, life.
+DELETE FROM penstock_holds WHERE tenant = ? AND queue = ? AND type = ? AND key = ? AND life = ?;
+
+-- name: take_key
+-- Parameters: tenant, queue, type, key, id, life, until, lapses_at.
+INSERT INTO penstock_holds (tenant, queue, type, key, id, life, until, lapses_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: free_lapsed_keys
+-- Parameters: lapsed_at.
+DELETE FROM penstock_holds WHERE lapses_at <= ?;
+
+-- name: count
+-- Adds differences. Parameters: tenant, queue, state, now, gone.
+INSERT INTO penstock_counts (tenant, queue, state, now, gone) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET now = now + excluded.now, gone = gone + excluded.gone;
+
+-- name: add_commit
+-- Parameters: number, at, events.
+INSERT INTO penstock_commits (number, at, events) VALUES (?, ?, ?);
+
+-- name: depart
+-- Parameters: tenant, id, life, last_commit, trail (JSON).
+INSERT OR REPLACE INTO penstock_departures (tenant, id, life, last_commit, trail)
+VALUES (?, ?, ?, ?, ?);
+
+-- name: name_side
+-- Parameters: key, released_at.
+INSERT INTO penstock_sides (key, released_at) VALUES (?, ?)
+ON CONFLICT DO UPDATE SET released_at = excluded.released_at;
+
+-- name: move_head
+-- Parameters: commit_number, at, completed (a difference), and the charter that it goes by.
+UPDATE penstock_head SET commit_number = ?, at = ?, completed = completed + ?
+WHERE charter_version = ?;
+
+-- name: set_charter
+-- Parameters: charter, charter_version.
+UPDATE penstock_head SET charter = ?, charter_version = ?;
+
+-- name: first_young
+-- The first commit that is not older than a time; times grow with the numbers. Parameters:
+-- written_before.
+SELECT number FROM penstock_commits WHERE at >= ? ORDER BY number LIMIT 1;
+
+-- name: drop_commits
+-- Parameters: first_commit.
+DELETE FROM penstock_commits WHERE number < ?;
+
+-- name: raise_first_commit
+-- Parameters: first_commit.
+UPDATE penstock_head SET first_commit = max(first_commit, ?);
+
+-- name: forget_departures
+-- Parameters: first_commit.
+DELETE FROM penstock_departures WHERE last_commit < ?;
+
+-- name: forget_sides
+-- Parameters: released_before.
+DELETE FROM penstock_sides WHERE released_at < ?;

@@ -1,0 +1,206 @@
+"""One turn: from what was found to a small state, decided by the kernel, and what to write.
+
+The state holds no more than the batch can touch (`needs`), and its counters begin at zero: what
+they say in the end is the difference. Nothing of it outlives the turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from penstock.engines.records.needs import is_read, need_of
+from penstock.engines.records.shelves import job_in, record_of, shelf_of
+from penstock.engines.requests import Request, decided
+from penstock.kernel.batch import Batch
+from penstock.kernel.changes import Changes
+from penstock.kernel.events import Event
+from penstock.kernel.job import Job
+from penstock.kernel.state import QueueState
+from penstock.kernel.tenancy import Scope
+from penstock.ports.records import (
+    Change,
+    CountChange,
+    Departure,
+    Found,
+    Head,
+    HoldChange,
+    KeyHold,
+    Need,
+    Put,
+    Removal,
+    Shelf,
+)
+from penstock.wire.commit import CHAIN_START, encode_commit
+from penstock.wire.record import Charter, decode_charter, encode_charter
+
+
+class Turn:
+    """What one batch asks, decides and answers; again from the start if it has to be."""
+
+    def __init__(
+        self,
+        requests: Sequence[Request],
+        luck: Callable[[], float],
+        writer: str,
+        commit_id: str,
+    ) -> None:
+        self.answers: list[Any] = []
+        self.events: list[Event] = []
+        self.charter = Charter()
+        """As it is after the turn, with its version."""
+        self.charter_version = 0
+        self._works = [request.work for request in requests]
+        self.is_read = is_read(self._works)
+        self._luck = luck
+        self._writer = writer
+        self._commit_id = commit_id
+        self.head = Head(0, 0.0, 0, b"", 0, 0)
+        self._at = 0.0
+
+    def begin(self, now: float) -> None:
+        """Another attempt; `now` is when the batch was formed, not when a lock was had."""
+        self._at = round(now, 6)
+
+    def ask(self, head: Head) -> Need:
+        self.head, self.charter_version = head, head.charter_version
+        self._at = max(self._at, head.at)
+        self.charter = charter_in(head)
+        return need_of(self._works, self.charter, head, self._at)
+
+    def decide(self, found: Found) -> Change | None:
+        at, state = self._at, QueueState()
+        versions = self._fill(state, found)
+        state.begin()
+        batch = Batch(state, at, found.commit, self._luck)
+        self.answers = [decided(batch, state, work, at) for work in self._works]
+        self.events = batch.events
+        if not batch.events:
+            return None
+        state.seal(at)
+        return self._change(found.commit, state, versions)
+
+    def _fill(self, state: QueueState, found: Found) -> dict[int, int]:
+        """Puts what was found into the state; answers the versions of the records by life."""
+        charter, versions = self.charter, dict[int, int]()
+        state.settings = charter.settings
+        state.consumers = charter.consumers
+        state.swept_before = charter.swept_before
+        state.pending.at = self.head.at
+        for tenant, queues in charter.paused.items():
+            state.tenancy(tenant).paused.update(queues)
+        completed = 0
+        for stored in found.records:
+            versions[stored.life] = stored.version
+            completed += stored.shelf == Shelf.COMPLETED
+            state.adopt(job_in(stored))
+        for held in found.holds:
+            state.adopt_hold(held.tenant, held.scope, held.hold)
+        state.completed_elsewhere = self.head.completed - completed
+        return versions
+
+    def _change(self, commit: int, state: QueueState, versions: dict[int, int]) -> Change:
+        changes = state.changed()
+        body, _ = encode_commit(
+            self.events,
+            commit=commit,
+            commit_id=self._commit_id,
+            writer=self._writer,
+            at=self._at,
+            previous=CHAIN_START,
+        )
+        return Change(
+            commit=commit,
+            at=self._at,
+            events=body,
+            charter_found=self.head.charter_version,
+            charter=self._new_charter(state, commit),
+            removals=list(_removals(changes, versions)),
+            puts=list(_puts(changes, versions)),
+            holds=list(_hold_changes(changes, state)),
+            counts=list(_count_changes(state)),
+            completed=_completed_change(changes),
+            departures=[Departure(job.tenant, job.id, job.life, job.trail) for job in changes.left],
+            sides={**dict.fromkeys(_newly_named(changes)), **state.released},
+            lapsed_at=self._at,
+        )
+
+    def _new_charter(self, state: QueueState, commit: int) -> bytes | None:
+        paused = {
+            name: sorted(tenancy.paused)
+            for name, tenancy in sorted(state.tenants.items())
+            if tenancy.paused
+        }
+        charter = Charter(state.settings, paused, state.consumers, state.swept_before)
+        if charter == self.charter:
+            return None
+        self.charter, self.charter_version = charter, commit
+        return encode_charter(charter)
+
+
+def charter_in(head: Head) -> Charter:
+    return decode_charter("the charter", head.charter) if head.charter else Charter()
+
+
+def _removals(changes: Changes, versions: dict[int, int]) -> Iterator[Removal]:
+    for before, after in changes.jobs:
+        if before is not None and (after is None or after.life != before.life):
+            yield Removal(before.tenant, before.id, before.life, versions[before.life])
+
+
+def _puts(changes: Changes, versions: dict[int, int]) -> Iterator[Put]:
+    for _, after in changes.jobs:
+        if after is not None:
+            yield Put(record_of(after), versions.get(after.life))
+
+
+def _hold_changes(changes: Changes, state: QueueState) -> Iterator[HoldChange]:
+    for (tenant, scope), found in changes.keys.items():
+        yield HoldChange(
+            tenant, scope, found.life if found else None, _key_hold(state, tenant, scope)
+        )
+    for before, after in changes.jobs:
+        if before is None or before.key is None or before.is_terminal:
+            continue
+        if after is None or after.is_terminal:
+            # If it still holds its key, then from now on time alone can free that.
+            scope = (before.queue, before.type, before.key)
+            kept = _key_hold(state, before.tenant, scope)
+            is_own = kept is not None and kept.hold.life == before.life
+            if is_own and (before.tenant, scope) not in changes.keys:
+                yield HoldChange(before.tenant, scope, before.life, kept)
+
+
+def _key_hold(state: QueueState, tenant: str, scope: Scope) -> KeyHold | None:
+    tenancy = state.tenancy(tenant)
+    hold = tenancy.keys.get(scope)
+    if hold is None:
+        return None
+    job = tenancy.jobs.get(hold.id)
+    is_live = job is not None and job.life == hold.life and not job.is_terminal
+    return KeyHold(tenant, scope, hold, None if is_live else hold.until)
+
+
+def _count_changes(state: QueueState) -> Iterator[CountChange]:
+    for tenant, tenancy in state.tenants.items():
+        for queue, counts in tenancy.counts.items():
+            for one, now in counts.now.items():
+                left = counts.left.get(one, 0)
+                if now or left:
+                    yield CountChange(tenant, queue, one, now, left)
+
+
+def _completed_change(changes: Changes) -> int:
+    return sum(_is_completed(after) - _is_completed(before) for before, after in changes.jobs)
+
+
+def _is_completed(job: Job | None) -> int:
+    return job is not None and job.is_terminal and shelf_of(job) is Shelf.COMPLETED
+
+
+def _newly_named(changes: Changes) -> Iterator[str]:
+    for before, after in changes.jobs:
+        for name in ("payload_key", "result_key"):
+            key = after and getattr(after, name)
+            if key and key != (before and getattr(before, name)):
+                yield key

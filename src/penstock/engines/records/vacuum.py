@@ -1,0 +1,64 @@
+"""Vacuum: deletes the events and side objects that have outlived the retention.
+
+In this order, so that a crash between any two steps leaves at most garbage:
+
+1. A commit forbids the publication of side objects named before the retention; then those go that
+   no job names, nor an event that is still there.
+2. Commits that are older than the retention go, unless a registered consumer has yet to read
+   them; the first commit is raised with the same write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.engines.calibration import CommitClock
+from penstock.engines.consumers import Execute, drop_silent
+from penstock.engines.names import DATA
+from penstock.kernel.commands import Sweep
+from penstock.kernel.events import SYSTEM_TENANT, commit_of
+from penstock.ports.backend import VacuumReport
+from penstock.ports.records import RecordStore
+from penstock.wire.record import Charter
+
+
+class Vacuum:
+    def __init__(self, store: RecordStore, execute: Execute, clock: CommitClock) -> None:
+        self._store = store
+        self._execute = execute
+        self._clock = clock
+
+    async def run(self, charter: Callable[[], Charter]) -> VacuumReport:
+        """`charter` answers that of now; whoever calls has just looked."""
+        await drop_silent(charter().consumers, self._clock.now(), self._execute)
+        horizon = self._clock.now() - charter().settings.log_retention_seconds
+        reached = [commit_of(position) for position, _ in charter().consumers.values()]
+        head = await self._store.head()
+        below = min([head.commit, *reached])
+        data_objects = await self._sweep(horizon, charter().settings.clock_skew_seconds)
+        commits = await self._store.vacuum(horizon, below, horizon)
+        return VacuumReport(
+            floor=await self._store.first_commit(), log_objects=commits, data_objects=data_objects
+        )
+
+    async def _sweep(self, horizon: float, skew_seconds: float) -> int:
+        # Names have their writer's time, which may be this far ahead of the store's.
+        written_before = horizon - skew_seconds
+        side = self._store.side
+        old = [entry.key async for entry in side.list(DATA) if entry.modified_at < written_before]
+        if not old:
+            return 0
+        await self._execute(Sweep(SYSTEM_TENANT, horizon))
+        sides = await self._store.sides()
+        gone = [key for key in old if not _is_needed(sides, key, horizon)]
+        for key in gone:
+            await side.delete(key)
+        return len(gone)
+
+
+def _is_needed(sides: dict[str, float | None], key: str, horizon: float) -> bool:
+    """By a job that is there, or by the events of one that left not long enough ago."""
+    if key not in sides:
+        return False
+    released_at = sides[key]
+    return released_at is None or released_at >= horizon

@@ -1,0 +1,43 @@
+"""Payloads and results that are too large to be inline: objects beside the queue, each of one job.
+
+The name begins with the time it was given, so that a sweep can forbid by one event the publication
+of everything named before, and only then delete what nobody refers to. It goes on with the digest
+of the content, so that nobody works on an altered payload.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from penstock.engines.names import data_key, digest_in
+from penstock.errors import Corrupt
+from penstock.ports.store import ObjectStore, Overwrite
+from penstock.runtime.services import Services
+from penstock.wire.level import digest
+
+READS_OF_A_BAD_OBJECT: Final = 3
+"""An altered answer may be the network's doing; what stays bad is the object's."""
+
+
+class Now(Protocol):
+    def now(self) -> float: ...
+
+
+class SideObjects:
+    def __init__(self, store: ObjectStore, services: Services, clock: Now) -> None:
+        self._store = store
+        self._services = services
+        self._clock = clock
+
+    async def keep(self, id: str, data: bytes) -> str:
+        key = data_key(id, self._clock.now(), digest(data), self._services.new_secret())
+        # The name is ours alone, so overwriting can only repeat our own put.
+        await self._store.put(key, data, Overwrite())
+        return key
+
+    async def fetch(self, key: str) -> bytes:
+        for _ in range(READS_OF_A_BAD_OBJECT):
+            data = (await self._store.get(key)).data
+            if digest(data) == digest_in(key):
+                return data
+        raise Corrupt(key, "it is not what was kept: truncated or altered")

@@ -1,0 +1,152 @@
+"""Every error that penstock raises, as one tree.
+
+    PenstockError
+    ├── InvalidInput (ValueError)      the call itself is wrong; nothing was sent
+    │   ├── InvalidURL                 a queue's address that can't be understood
+    │   ├── InvalidJob                 a name, id, delay or option out of range
+    │   ├── ArgumentsInvalid           they do not fit a task's annotations
+    │   ├── InvalidTask                a function that can't be a task, or not under that name
+    │   ├── UnknownTask                no task of that name in this app
+    │   ├── InvalidOption              of the Spark data source: a table, option or value
+    │   ├── PayloadInvalid             the codec can't encode the value
+    │   └── PayloadTooLarge            says its size and the limit
+    ├── ResultInvalid                  it does not fit the task's annotation
+    ├── MissingExtra (ImportError)     an optional dependency is not installed
+    ├── MissingJava                    Spark needs one, and a newer one than is there
+    ├── Unsupported                    this backend can't do that, by its capabilities
+    ├── JobProblem                     about one job
+    │   ├── JobNotFound                no such job for this tenant
+    │   ├── LeaseLost                  the lease ran out or was taken over
+    │   ├── JobCancelled               somebody cancelled it
+    │   ├── JobFailed                  what `call` raises for a failed job
+    │   ├── CallTimeout (TimeoutError) `call` waited long enough; the job goes on
+    │   ├── KeyHeld                    another live job holds the key
+    │   └── WrongState                 e.g. replaying a job that has not failed
+    ├── RunProblem                     about one run of a bulk import
+    │   ├── RunAborted                 it was given up and can't be published
+    │   ├── RunPublished               it is published and can't be aborted
+    │   ├── RunStaged                  its rows are enqueued in batches, so it is not published
+    │   └── RunUnknown                 nothing was staged under that name
+    ├── OutcomeUnknown                 it may or may not have happened; retrying is safe
+    ├── QueueClosed                    the handle was closed
+    ├── Gap                            a reader asked for events that were vacuumed
+    ├── NoQueue                        nothing is stored at that address
+    ├── SparkFailed                    a Spark job ended with an error
+    ├── ForeignWarehouse               a warehouse that holds something else
+    ├── WarehouseMissing               no tables were ever written there
+    ├── WarehouseBusy                  a table changed each time it was to be committed
+    ├── ClockSkew                      this machine's clock is too far from the store's
+    ├── StoreError                     the object store said no
+    │   ├── ObjectNotFound             nothing is stored under that key
+    │   ├── PreconditionFailed         a conditional put was refused
+    │   ├── PutUnknown                 a put was sent, its fate is not known
+    │   ├── StoreUnavailable           not now, and nothing was applied: network, throttling, 5xx
+    │   ├── StoreDenied                credentials are missing, wrong or expired
+    │   ├── StoreMissing               the bucket or container does not exist
+    │   ├── StoreFull                  no space left
+    │   └── StoreUnfit                 its conditional writes do not work
+    └── FormatError                    stored bytes can't be used
+        ├── Corrupt                    truncated, altered or not ours
+        └── NewerFormat                written by a later version of penstock
+
+Each error carries its facts as attributes and says in its message what to do next.
+"""
+
+from __future__ import annotations
+
+from penstock.errors.input import (
+    ArgumentsInvalid,
+    InvalidInput,
+    InvalidJob,
+    InvalidOption,
+    InvalidTask,
+    InvalidURL,
+    PayloadInvalid,
+    PayloadTooLarge,
+    UnknownTask,
+)
+from penstock.errors.jobs import (
+    CallTimeout,
+    JobCancelled,
+    JobFailed,
+    JobNotFound,
+    JobProblem,
+    KeyHeld,
+    LeaseLost,
+    ResultInvalid,
+    WrongState,
+)
+from penstock.errors.missing import MissingExtra, MissingJava
+from penstock.errors.pipeline import ForeignWarehouse, SparkFailed, WarehouseBusy, WarehouseMissing
+from penstock.errors.queues import ClockSkew, Gap, NoQueue, OutcomeUnknown, QueueClosed, Unsupported
+from penstock.errors.root import PenstockError
+from penstock.errors.runs import RunAborted, RunProblem, RunPublished, RunStaged, RunUnknown
+from penstock.errors.stores import (
+    Corrupt,
+    FormatError,
+    NewerFormat,
+    ObjectNotFound,
+    PreconditionFailed,
+    PutUnknown,
+    StoreDenied,
+    StoreError,
+    StoreFull,
+    StoreMissing,
+    StoreUnavailable,
+    StoreUnfit,
+)
+
+__all__ = [
+    "ArgumentsInvalid",
+    "CallTimeout",
+    "ClockSkew",
+    "Corrupt",
+    "ForeignWarehouse",
+    "FormatError",
+    "Gap",
+    "InvalidInput",
+    "InvalidJob",
+    "InvalidOption",
+    "InvalidTask",
+    "InvalidURL",
+    "JobCancelled",
+    "JobFailed",
+    "JobNotFound",
+    "JobProblem",
+    "KeyHeld",
+    "LeaseLost",
+    "MissingExtra",
+    "MissingJava",
+    "NewerFormat",
+    "NoQueue",
+    "ObjectNotFound",
+    "OutcomeUnknown",
+    "PayloadInvalid",
+    "PayloadTooLarge",
+    "PenstockError",
+    "PreconditionFailed",
+    "PutUnknown",
+    "QueueClosed",
+    "ResultInvalid",
+    "RunAborted",
+    "RunProblem",
+    "RunPublished",
+    "RunStaged",
+    "RunUnknown",
+    "SparkFailed",
+    "StoreDenied",
+    "StoreError",
+    "StoreFull",
+    "StoreMissing",
+    "StoreUnavailable",
+    "StoreUnfit",
+    "UnknownTask",
+    "Unsupported",
+    "WarehouseBusy",
+    "WarehouseMissing",
+    "WrongState",
+]
+
+for _name in __all__:
+    # In tracebacks and logs they are called as everybody imports them.
+    globals()[_name].__module__ = __name__

@@ -1,0 +1,34 @@
+"""What a reader gets from a queue: events as the lines they are stored in, a chunk at a time."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from penstock.wire.commit import Header
+
+
+class Chunk(Struct, frozen=True):
+    name: str
+    """What to call it when something in it is wrong."""
+    lines: bytes
+    events: int
+    header: Header | None = None
+    """Of a commit object; other backends keep events without."""
+    size_bytes: int = 0
+
+
+class Span(Struct, frozen=True):
+    """Commits from `first` to `last`, both included; empty if `last` is before `first`."""
+
+    first: int
+    last: int
+
+    def __bool__(self) -> bool:
+        return self.first <= self.last
+
+
+class Bounds(Struct, frozen=True):
+    """Where a queue's readable events begin, and the newest commit."""
+
+    floor: int
+    head: int

@@ -1,0 +1,117 @@
+"""The stream reader. An offset is the last commit that was taken: `{"commit": 42}`.
+
+Spark writes offsets down before it reads and reads the same span again after a crash, so whatever
+is behind it sees each commit once. Nothing is acknowledged here: Spark calls `commit` at some time
+after the batch, or never. Whoever has stored a batch moves the consumer on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from penstock.errors import InvalidOption
+from penstock.pipeline.source.batch import SpanPartition
+from penstock.pipeline.source.chunks import Span
+from penstock.pipeline.source.columns import Array
+from penstock.pipeline.source.consuming import register_consumer
+from penstock.pipeline.source.opening import opened
+from penstock.pipeline.source.options import ReadOptions, require_columns
+from penstock.pipeline.source.planning import plan
+from penstock.pipeline.source.reading import read_span
+
+Offset = dict[str, int]
+
+
+class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    # The names and signatures are Spark's.
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        require_columns(options, schema)
+        for name in ("as_of", "until", "pushdown"):
+            if getattr(options, name):
+                raise InvalidOption(name, getattr(options, name), "not of a stream, which goes on")
+        self._options = options
+        self._schema = schema
+        self._newest: int | None = None
+        self._stop_at: int | None = None
+
+    def initialOffset(self) -> Offset:  # noqa: N802
+        return asyncio.run(self._initial())
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        if self._options.max_commits_per_batch is not None:
+            return ReadMaxFiles(self._options.max_commits_per_batch)
+        if self._options.max_events_per_batch is not None:
+            return ReadMaxRows(self._options.max_events_per_batch)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._stop_at = asyncio.run(self._head(0))
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        return _offset(asyncio.run(self._latest(_commit(start), limit)))
+
+    def reportLatestOffset(self) -> Offset | None:  # noqa: N802
+        return None if self._newest is None else _offset(self._newest)
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        span = Span(_commit(start) + 1, _commit(end))
+        return [SpanPartition(part) for part in asyncio.run(self._parts(span))]
+
+    def read(self, partition: InputPartition) -> Iterator[Array]:
+        assert isinstance(partition, SpanPartition)
+        return read_span(self._options, self._schema, partition.span)
+
+    def commit(self, end: Offset) -> None:
+        """Too late or never called, so nothing depends on it."""
+
+    async def _initial(self) -> Offset:
+        options = self._options
+        async with opened(options.address) as source:
+            span = await plan(source, options, await source.bounds())
+        if options.consumer is not None:
+            await register_consumer(options.address, options.consumer, span.first)
+        return _offset(span.first - 1)
+
+    async def _head(self, after: int) -> int:
+        async with opened(self._options.address) as source:
+            return (await source.bounds(after)).head
+
+    async def _latest(self, taken: int, limit: ReadLimit) -> int:
+        async with opened(self._options.address) as source:
+            self._newest = (await source.bounds(taken)).head
+            ends = (self._newest, self._stop_at, self._options.to_commit)
+            span = Span(taken + 1, min(end for end in ends if end is not None))
+            if not span:
+                return taken
+            match limit:
+                case ReadMaxFiles():
+                    return min(span.last, taken + limit.max_files)
+                case ReadMaxRows():
+                    return await source.up_to_events(span, limit.max_rows)
+                case _:
+                    return span.last
+
+    async def _parts(self, span: Span) -> list[Span]:
+        async with opened(self._options.address) as source:
+            await source.bounds(span.first - 1)
+            return source.partitions(span, self._options.partitions)
+
+
+def _offset(commit: int) -> Offset:
+    return {"commit": commit}
+
+
+def _commit(offset: Offset) -> int:
+    return offset["commit"]

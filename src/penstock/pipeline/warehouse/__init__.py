@@ -1,0 +1,1 @@
+"""Tables on a folder or in a bucket, each with its cursor: the last commit that it contains."""

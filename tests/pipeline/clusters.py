@@ -1,0 +1,110 @@
+"""Spark in more processes than one: a Connect server, and a standalone master with two workers."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+from penstock.pipeline.java import provide_java
+
+ROOT = Path(__file__).resolve().parents[2]
+LOOPBACK = "127.0.0.1"
+BIN = Path(pyspark.__file__).parent / "bin"
+CONNECT_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+START_SECONDS_MAX = 180
+
+
+def environment() -> dict[str, str]:
+    """Of every process of a cluster: this Python, this penstock and these tests."""
+    found = {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+        "SPARK_LOCAL_IP": LOOPBACK,
+    }
+    provide_java(found)
+    return found
+
+
+@contextmanager
+def connect_server(folder: Path) -> Iterator[str]:
+    port = _free_port()
+    settings = {
+        "spark.connect.grpc.binding.address": LOOPBACK,
+        "spark.connect.grpc.binding.port": port,
+        "spark.ui.enabled": "false",
+        "spark.sql.warehouse.dir": folder / "warehouse",
+    }
+    command = [str(BIN / "spark-submit"), "--class", CONNECT_SERVER, "--master", "local[2]"]
+    for name, value in settings.items():
+        command += ["--conf", f"{name}={value}"]
+    with _running(folder, "connect", command, port):
+        yield f"sc://{LOOPBACK}:{port}"
+
+
+@contextmanager
+def standalone(folder: Path) -> Iterator[str]:
+    port = _free_port()
+    master = ["--host", LOOPBACK, "--port", str(port), "--webui-port", "0"]
+    with _running(folder, "master", _deployed("master.Master", *master), port):
+        address = f"spark://{LOOPBACK}:{port}"
+        workers = (_worker(folder, name, address) for name in ("one", "two"))
+        with next(workers), next(workers):
+            yield address
+
+
+@contextmanager
+def _worker(folder: Path, name: str, address: str) -> Iterator[None]:
+    port = _free_port()
+    said = [
+        "--host", LOOPBACK, "--port", str(port), "--webui-port", "0", "--cores", "1",
+        "--memory", "1g", "--work-dir", str(folder / name), address,
+    ]  # fmt: skip
+    with _running(folder, name, _deployed("worker.Worker", *said), port):
+        yield
+
+
+def _deployed(what: str, *arguments: str) -> list[str]:
+    return [str(BIN / "spark-class"), f"org.apache.spark.deploy.{what}", *arguments]
+
+
+@contextmanager
+def _running(folder: Path, name: str, command: list[str], port: int) -> Iterator[None]:
+    path = folder / f"{name}.log"
+    with path.open("wb") as log:
+        process = subprocess.Popen(
+            command, env=environment(), cwd=folder, stdout=log, stderr=subprocess.STDOUT
+        )
+    try:
+        _await_port(port, process, path)
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _await_port(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            socket.create_connection((LOOPBACK, port), timeout=1).close()
+        except OSError:
+            time.sleep(0.2)  # until another process listens: there is nothing to wait on
+        else:
+            return
+    raise AssertionError(f"it did not start: {log.read_text()[-2000:]}")
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind((LOOPBACK, 0))
+        port: int = found.getsockname()[1]
+        return port

@@ -1,0 +1,45 @@
+"""One Spark session for all tests that ask for it.
+
+A JVM takes seconds to start and half a gigabyte to run, so every test that uses the fixture `spark`
+goes to the same worker process of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.servers.seaweed import ACCESS_KEY, SECRET_KEY
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    from penstock.spark import session
+
+    folder = tmp_path_factory.mktemp("spark")
+    with pytest.MonkeyPatch.context() as environment:
+        # Spark's processes have what is set when the first of them is started.
+        environment.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+        environment.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+        spark = session(
+            "local[2]",
+            app_name="penstock tests",
+            **{
+                "spark.local.dir": str(folder / "local"),
+                "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            },
+        )
+    yield spark
+    spark.stop()

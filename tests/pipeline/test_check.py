@@ -1,0 +1,173 @@
+"""The invariants over a whole log: silent on a real one, and each shown to bite."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import penstock
+from penstock.errors import NoQueue, Unsupported
+from penstock.kernel.events import (
+    Admitted,
+    Cancelled,
+    Claimed,
+    Completed,
+    Enqueued,
+    Paused,
+    Retried,
+)
+from penstock.pipeline.checking.check import check
+from penstock.wire.commit import Commit
+from tests.pipeline.doctoring import Log
+from tests.pipeline.histories import History
+
+Found = set[tuple[int, str | None]]
+
+
+def found(spark: SparkSession, queue: Path) -> Found:
+    """Invariants that do not hold, each with the job that broke it."""
+    rows = check(queue.as_uri(), spark=spark).collect()
+    return {(row["invariant"], row["id"]) for row in rows}
+
+
+@pytest.fixture
+async def queue(tmp_path: Path) -> Path:
+    """A bit of everything: a failure tried again, a cancellation, a pause, an import."""
+    folder = tmp_path / "queue"
+    no_wait = penstock.RetryPolicy(initial_seconds=0.0)
+    async with penstock.open(f"{folder.as_uri()}?fsync=off") as queue:
+        await queue.enqueue("resize", id="done", key="k")
+        await queue.enqueue("resize", id="retried", retry=no_wait)
+        await queue.enqueue("resize", id="cancelled")
+        await queue.enqueue("resize", id="waiting")
+        first, second = await queue.claim(2, worker="w")
+        await queue.ack(first)
+        await queue.nack(second, "boom")
+        await queue.cancel("cancelled")
+        waiting, again = await queue.claim(2)
+        await queue.release(waiting)
+        await queue.ack(again)
+        await queue.enqueue("send", id="mail", queue="mail")
+        await queue.claim(1, queues=["mail"])
+        await queue.pause("mail")
+        await queue.import_jobs("run", [penstock.NewJob("index", queue="bulk") for _ in range(3)])
+        await queue.claim(1, queues=["bulk"])
+    return folder
+
+
+def event_of(kind: type, id: str) -> Callable[[Any], bool]:
+    return lambda event: isinstance(event, kind) and getattr(event, "id", id) == id
+
+
+@pytest.mark.slow
+async def test_a_real_history_is_found_to_be_sound(spark: SparkSession, tmp_path: Path) -> None:
+    history = History(tmp_path / "queue", seed=7)
+    await history.add(2_000)
+    for key, at in history.stamps.items():
+        path = history.folder / key
+        if path.exists():
+            os.utime(path, (at, at))
+    assert check(history.url, spark=spark).collect() == []
+
+
+def claim_it_again(log: Log) -> None:
+    index, claimed = log.find(event_of(Claimed, "mail"))
+    log.append(index, claimed, attempt=2, operation="another")
+
+
+def complete_it_with_a_token_that_was_taken_away(log: Log) -> None:
+    index, _ = log.find(event_of(Retried, "retried"))
+    log.append(index, log.find(event_of(Completed, "retried"))[1])
+
+
+def cancel_what_has_completed(log: Log) -> None:
+    index, completed = log.find(event_of(Completed, "done"))
+    _, cancelled = log.find(event_of(Cancelled, "cancelled"))
+    log.append(index, cancelled, id="done", life=completed.life)
+
+
+def enqueue_a_key_that_is_held(log: Log) -> None:
+    index, holder = log.find(event_of(Enqueued, "done"))
+    log.append(index, holder, id="twin", life=log.next_position(index))
+
+
+def claim_what_is_not_its_turn_and_call_it_the_third_attempt(log: Log) -> None:
+    index, first = log.find(event_of(Claimed, "done"))
+    _, jumping = log.find(event_of(Enqueued, "waiting"))
+    log.append(index - 1, first, id="waiting", life=jumping.life, attempt=3, operation="jumps")
+
+
+def _pauses(commit: Commit) -> bool:
+    return any(isinstance(event, Paused) for event in commit.events)
+
+
+def claim_from_a_paused_queue(log: Log) -> None:
+    _, claimed = log.find(event_of(Claimed, "mail"))
+    paused = next(index for index, commit in enumerate(log.commits) if _pauses(commit))
+    log.append(paused, claimed, id="paused", operation="late")
+
+
+def admit_a_row_again(log: Log) -> None:
+    index, admitted = log.find(event_of(Admitted, "run.1"))
+    log.append(index, admitted, id="again", life=log.next_position(index))
+
+
+LIES: dict[Callable[[Log], None], Found] = {
+    claim_it_again: {(4, "mail")},
+    complete_it_with_a_token_that_was_taken_away: {(4, "retried")},
+    cancel_what_has_completed: {(7, "done")},
+    enqueue_a_key_that_is_held: {(10, "twin")},
+    claim_what_is_not_its_turn_and_call_it_the_third_attempt: {(9, "waiting"), (11, "waiting")},
+    claim_from_a_paused_queue: {(12, "paused")},
+    admit_a_row_again: {(3, "again")},
+}
+
+
+def test_every_lie_is_found_and_its_job_named(spark: SparkSession, queue: Path) -> None:
+    assert found(spark, queue) == set()
+    log = Log(queue)
+    for lie in LIES:
+        lie(log)
+    log.save()
+    lies = found(spark, queue)
+    expected = {each for those in LIES.values() for each in those}
+    assert expected <= lies
+    assert {id for _, id in lies} == {id for _, id in expected}
+
+
+def test_a_chain_that_was_tampered_with_is_found(spark: SparkSession, queue: Path) -> None:
+    log = Log(queue)
+    for path in log.paths:
+        os.utime(path, (1, 1))
+    hole, cut = log.paths[2], log.paths[5]
+    hole.unlink()
+    cut.write_bytes(cut.read_bytes()[:-3])
+    rows = check(queue.as_uri(), spark=spark).where("invariant = 15").collect()
+    said = {(row["commit"], row["message"].partition(";")[0]) for row in rows}
+    assert (4, "it follows commit 2") in said
+    assert any("ahead of the store" in message for _, message in said)
+    assert any(commit == 6 and "truncated or altered" in message for commit, message in said)
+
+
+def test_a_violation_says_where_the_event_stands(spark: SparkSession, queue: Path) -> None:
+    log = Log(queue)
+    cancel_what_has_completed(log)
+    log.save()
+    (row,) = check(queue.as_uri(), spark=spark).where("invariant = 7").collect()
+    assert (row["tenant"], row["id"]) == ("default", "done")
+    assert row["position"] // 1_000_000 == row["commit"]
+    assert row["message"] == "cancelled after it was completed"
+
+
+def test_a_queue_without_a_log_can_not_be_checked(tmp_path: Path) -> None:
+    with penstock.open_sync(f"{tmp_path.as_uri()}?layout=single"):
+        pass
+    with pytest.raises(Unsupported, match="layout single"):
+        check(tmp_path.as_uri())
+    with pytest.raises(NoQueue):
+        check((tmp_path / "elsewhere").as_uri())
