@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
@@ -94,7 +95,9 @@ def run(
     )
     spark = joined(spark)
     if py_files:
-        spark.addArtifacts(*py_files, pyfile=True)
+        # Spark's JVM may have been started in another folder than this process is in now.
+        files = (each if "://" in each else str(Path(each).absolute()) for each in py_files)
+        spark.addArtifacts(*files, pyfile=True)
     count = _tasks(spark, tasks, address)
     rows = mapped(spark.range(0, count, 1, count), shift, REPORT).where("worker is not null")
     with _interruptible(spark, shift):
