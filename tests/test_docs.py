@@ -32,7 +32,7 @@ PAGES = [
 SPARK_PAGES = [page for page in PAGES if page.name == "spark.md"]
 SHOWN = {"text", "json", "jsonl", "mermaid", "sql", "toml", "yaml"}
 NAMED_FILE = re.compile(r"# (\w+\.py)\n")
-COMMAND_SECONDS_MAX = 60
+COMMAND_SECONDS_MAX = 240
 FENCE = re.compile(r"(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})(?P<language>.*)")
 
 
