@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +13,12 @@ from pathlib import Path
 import pyspark
 
 from penstock.pipeline.java import provide_java
+from tests.servers.shared import ServerAbsent, is_up_in_time
 
 ROOT = Path(__file__).resolve().parents[2]
 LOOPBACK = "127.0.0.1"
 BIN = Path(pyspark.__file__).parent / "bin"
 CONNECT_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
-START_SECONDS_MAX = 180
 
 
 def environment() -> dict[str, str]:
@@ -84,23 +83,20 @@ def _running(folder: Path, name: str, command: list[str], port: int) -> Iterator
             command, env=environment(), cwd=folder, stdout=log, stderr=subprocess.STDOUT
         )
     try:
-        _await_port(port, process, path)
+        if not is_up_in_time(lambda: process.poll() is None, lambda: _listens(port)):
+            raise ServerAbsent(f"{name} did not come up: {path.read_text()[-2000:]}")
         yield
     finally:
         process.kill()
         process.wait()
 
 
-def _await_port(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS_MAX
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            socket.create_connection((LOOPBACK, port), timeout=1).close()
-        except OSError:
-            time.sleep(0.2)  # until another process listens: there is nothing to wait on
-        else:
-            return
-    raise AssertionError(f"it did not start: {log.read_text()[-2000:]}")
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection((LOOPBACK, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 def _free_port() -> int:

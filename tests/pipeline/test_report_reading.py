@@ -111,7 +111,7 @@ def warehouse(
     url = str(tmp_path_factory.mktemp("report") / "warehouse")
     with opened_place(url) as place:
         make_warehouse_marker(place, QUEUE, request.param, 1)
-        made = warehouse_of(spark, place, QUEUE, request.param)
+        made = warehouse_of(place, QUEUE, request.param)
         for name, rows in gold(spark).items():
             table = TABLES[name]
             snapshot = made.snapshot(table)

@@ -10,16 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from penstock.engines.listeners import Listeners
+from penstock.engines.presence import Presence
 from penstock.engines.requests import Inbox, Request
 from penstock.errors import OutcomeUnknown, PenstockError, QueueClosed, StoreUnavailable
 from penstock.kernel.commands import Claim, Command, Release, Return
 from penstock.kernel.events import EndEvent
-from penstock.ports.backend import Capabilities
+from penstock.ports.backend import Capabilities, WorkerRecord
+from penstock.runtime.services import Services
 from penstock.runtime.tasks import Repeat, TaskSet
 
 logger = logging.getLogger(__name__)
@@ -31,7 +33,10 @@ OUTCOME_SECONDS_MAX: Final = 60.0
 
 
 class GroupCommit(ABC):
-    def __init__(self, name: str, *, group_commit: bool, outcome_seconds_max: float) -> None:
+    def __init__(
+        self, name: str, services: Services, *, group_commit: bool, outcome_seconds_max: float
+    ) -> None:
+        self._services = services
         self._inbox = Inbox(one_at_a_time=not group_commit)
         self._listeners = Listeners()
         self._tasks = TaskSet(name)
@@ -41,6 +46,16 @@ class GroupCommit(ABC):
     @property
     @abstractmethod
     def capabilities(self) -> Capabilities: ...
+
+    @property
+    @abstractmethod
+    def _presence(self) -> Presence: ...
+
+    @abstractmethod
+    async def _due_seconds(
+        self, tenant: str, queues: Sequence[str] | None, types: Sequence[str] | None
+    ) -> float:
+        """How long until a claim may find something, or a lease dies; 0 or less: now."""
 
     @abstractmethod
     async def _open(self) -> None:
@@ -83,6 +98,40 @@ class GroupCommit(ABC):
     def watch_end(self, tenant: str, id: str) -> Iterator[Awaitable[EndEvent | None]]:
         with self._listeners.listening(), self._listeners.end_of(tenant, id) as end:
             yield end
+
+    async def wait_ready(
+        self,
+        tenant: str,
+        queues: Sequence[str] | None,
+        types: Sequence[str] | None,
+        timeout_seconds: float,
+    ) -> None:
+        until = self._services.clock.elapsed() + timeout_seconds
+        with self._listeners.listening():
+            while (rest := until - self._services.clock.elapsed()) > 0:
+                if self._listeners.is_closed:
+                    raise QueueClosed
+                # Taken before looking, so that nothing that happens meanwhile is missed.
+                news = self._listeners.commits.next()
+                due = await self._due_seconds(tenant, queues, types)
+                if due <= 0:
+                    news.cancel()
+                    return
+                happened = await self._listeners.commits.wait(min(rest, due), news)
+                if not happened and due <= rest:
+                    return
+
+    async def register(self, record: WorkerRecord) -> None:
+        await self._presence.register(record)
+
+    async def unregister(self, id: str) -> None:
+        await self._presence.unregister(id)
+
+    async def workers(self) -> list[WorkerRecord]:
+        return await self._presence.workers()
+
+    async def elect(self, role: str, candidate: str, seconds: float) -> bool:
+        return await self._presence.elect(role, candidate, seconds)
 
     def _require_open(self) -> None:
         if self._loop_task is None:

@@ -220,7 +220,7 @@ def opened_pipeline(
         opened_consumer(plan.url, place.name, services) as consumer,
     ):
         start = _start(place, consumer, plan.format, on_step)
-        warehouse = warehouse_of(spark, place, consumer.queue_id, plan.format)
+        warehouse = warehouse_of(place, consumer.queue_id, plan.format)
         filling = Filling(
             spark,
             warehouse,

@@ -22,6 +22,7 @@ from penstock.engines.histories import read_back
 from penstock.engines.ledger import views
 from penstock.engines.ledger.imports.objects import AtHand
 from penstock.engines.ledger.journal import Journal, Listener
+from penstock.engines.presence import Presence
 from penstock.engines.requests import Query, Request, decided
 from penstock.errors import Gap, PenstockError, QueueClosed
 from penstock.kernel.batch import Batch
@@ -46,7 +47,6 @@ from penstock.ports.backend import (
     Filter,
     Stats,
     VacuumReport,
-    WorkerRecord,
 )
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
@@ -70,17 +70,20 @@ class LedgerEngine(GroupCommit):
         outcome_seconds_max: float = OUTCOME_SECONDS_MAX,
     ) -> None:
         super().__init__(
-            "ledger", group_commit=group_commit, outcome_seconds_max=outcome_seconds_max
+            "ledger", services, group_commit=group_commit, outcome_seconds_max=outcome_seconds_max
         )
         self._open_journal = open_journal
         self._opened: Journal | None = None
-        self._services = services
 
     @property
     def _journal(self) -> Journal:
         if self._opened is None:
             raise QueueClosed
         return self._opened
+
+    @property
+    def _presence(self) -> Presence:
+        return self._journal.presence
 
     @property
     def capabilities(self) -> Capabilities:
@@ -172,39 +175,13 @@ class LedgerEngine(GroupCommit):
         await self._journal.imports.delete(run)
         return enqueued
 
-    async def register(self, record: WorkerRecord) -> None:
-        await self._journal.presence.register(record)
-
-    async def unregister(self, id: str) -> None:
-        await self._journal.presence.unregister(id)
-
-    async def workers(self) -> list[WorkerRecord]:
-        return await self._journal.presence.workers()
-
-    async def elect(self, role: str, candidate: str, seconds: float) -> bool:
-        return await self._journal.presence.elect(role, candidate, seconds)
-
     # Waits
 
-    async def wait_ready(
-        self,
-        tenant: str,
-        queues: Sequence[str] | None,
-        types: Sequence[str] | None,
-        timeout_seconds: float,
-    ) -> None:
-        until = self._services.clock.elapsed() + timeout_seconds
-        with self._listeners.listening():
-            while (rest := until - self._services.clock.elapsed()) > 0:
-                if self._listeners.is_closed:
-                    raise QueueClosed
-                state, now = self._journal.state, self._journal.commit_time()
-                if views.may_be_ready(state, tenant, queues, types, now):
-                    return
-                due = views.next_due_seconds(state, now)
-                happened = await self._listeners.commits.wait(min(rest, due))
-                if not happened and due <= rest:
-                    return
+    async def _due_seconds(
+        self, tenant: str, queues: Sequence[str] | None, types: Sequence[str] | None
+    ) -> float:
+        state, now = self._journal.state, self._journal.commit_time()
+        return views.due_seconds(state, tenant, queues, types, now)
 
     def watch_cancelled(self, tenant: str, tell: CancelledListener) -> AbstractContextManager[None]:
         return self._listeners.cancellations_of(tenant, tell)

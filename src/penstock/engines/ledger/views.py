@@ -80,25 +80,24 @@ def stats(state: QueueState, tenant: str, commit: int, at: float) -> Stats:
     return Stats(named(totals), queues, len(tenancy.jobs), commit, at, rest)
 
 
-def may_be_ready(
+def due_seconds(
     state: QueueState,
     tenant: str,
     queues: Sequence[str] | None,
     types: Sequence[str] | None,
     at: float,
-) -> bool:
-    """Whether a claim at this time may find something."""
-    if next_due_seconds(state, at) <= 0:
-        return True
+) -> float:
+    """How long until a claim may find something; 0 or less: now."""
+    due = _next_due_seconds(state, at)
     tenancy = state.tenants.get(tenant)
-    if tenancy is None:
-        return False
+    if due <= 0 or tenancy is None:
+        return due
     # A clock that was set back may find jobs in the lanes that it does not yet call due.
     heads = (lane.first() for lane in tenancy.open_lanes(queues, types))
-    return any(head is not None and head[-1].run_at <= at for head in heads)
+    return 0.0 if any(head is not None and head[-1].run_at <= at for head in heads) else due
 
 
-def next_due_seconds(state: QueueState, at: float) -> float:
+def _next_due_seconds(state: QueueState, at: float) -> float:
     """How long until a scheduled job comes due or a lease dies; infinite if there is neither."""
     scheduled, lease_until = state.pending.scheduled.first(), state.leases.next_until()
     due_at: float = scheduled[0] if scheduled is not None else inf

@@ -32,7 +32,7 @@ from penstock.kernel.events import EVENTS_PER_COMMIT, Event, JobEvent, commit_of
 from penstock.kernel.job import Job
 from penstock.kernel.settings import Settings
 from penstock.kernel.state import QueueState
-from penstock.ports.backend import Capabilities, Filter, Stats, VacuumReport, WorkerRecord
+from penstock.ports.backend import Capabilities, Filter, Stats, VacuumReport
 from penstock.ports.records import RecordStore
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
@@ -65,18 +65,21 @@ class RecordsEngine(GroupCommit):
         outcome_seconds_max: float = OUTCOME_SECONDS_MAX,
     ) -> None:
         super().__init__(
-            "records", group_commit=group_commit, outcome_seconds_max=outcome_seconds_max
+            "records", services, group_commit=group_commit, outcome_seconds_max=outcome_seconds_max
         )
         self._store = store
-        self._services = services
         self._clock = CommitClock(store.side, services)
-        self._presence = Presence(store.side, services)
+        self._registry = Presence(store.side, services)
         self._side = SideObjects(store.side, services, self._clock)
         self._writer = services.new_secret()
         self._charter = Charter()
         self._charter_version = 0
         self._seen = 0
         """The newest commit that the listeners were told of."""
+
+    @property
+    def _presence(self) -> Presence:
+        return self._registry
 
     @property
     def capabilities(self) -> Capabilities:
@@ -183,45 +186,11 @@ class RecordsEngine(GroupCommit):
     async def abort_import(self, run: str) -> int:
         raise self._no_imports()
 
-    async def register(self, record: WorkerRecord) -> None:
-        await self._presence.register(record)
-
-    async def unregister(self, id: str) -> None:
-        await self._presence.unregister(id)
-
-    async def workers(self) -> list[WorkerRecord]:
-        return await self._presence.workers()
-
-    async def elect(self, role: str, candidate: str, seconds: float) -> bool:
-        return await self._presence.elect(role, candidate, seconds)
-
     # Waits
-
-    async def wait_ready(
-        self,
-        tenant: str,
-        queues: Sequence[str] | None,
-        types: Sequence[str] | None,
-        timeout_seconds: float,
-    ) -> None:
-        until = self._services.clock.elapsed() + timeout_seconds
-        with self._listeners.listening():
-            while (rest := until - self._services.clock.elapsed()) > 0:
-                if self._listeners.is_closed:
-                    raise QueueClosed
-                # Taken before looking, so that nothing that happens meanwhile is missed.
-                news = self._listeners.commits.next()
-                due = await self._due_seconds(tenant, queues, types)
-                if due <= 0:
-                    return
-                happened = await self._listeners.commits.wait(min(rest, due), news)
-                if not happened and due <= rest:
-                    return
 
     async def _due_seconds(
         self, tenant: str, queues: Sequence[str] | None, types: Sequence[str] | None
     ) -> float:
-        """How long until a claim may find something, or a lease dies."""
         at = self._clock.now()
         due = await self._store.next_due(
             wanted_by(tenant, queues, types, self._charter, at, count=1)

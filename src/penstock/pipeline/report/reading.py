@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -12,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.errors import WarehouseMissing
 from penstock.pipeline.report import sums
 from penstock.pipeline.report.buckets import Bucket, bucket_for
 from penstock.pipeline.report.figures import Figures, figures
@@ -29,9 +26,7 @@ from penstock.pipeline.report.rows import (
 )
 from penstock.pipeline.tables import Table, tables
 from penstock.pipeline.warehouse.files import read_files
-from penstock.pipeline.warehouse.marker import stored_warehouse_marker
-from penstock.pipeline.warehouse.opening import warehouse_of
-from penstock.pipeline.warehouse.place import opened_place
+from penstock.pipeline.warehouse.opening import opened_warehouse
 from penstock.pipeline.warehouse.warehouse import Warehouse
 
 Row = TypeVar("Row")
@@ -39,19 +34,10 @@ Row = TypeVar("Row")
 
 def read_figures(spark: SparkSession, url: str, since: datetime | None = None) -> Figures:
     """What the warehouse at `url` says of the time since, or of all the time that it has."""
-    with _opened(spark, url) as warehouse:
+    with opened_warehouse(url) as (_, warehouse):
         gold = {table.name: _stored(warehouse, table, since) for table in tables() if table.is_gold}
     bucket = _bucket(gold["throughput"])
     return figures(_rows(spark, gold, bucket), bucket)
-
-
-@contextmanager
-def _opened(spark: SparkSession, url: str) -> Iterator[Warehouse]:
-    with opened_place(url) as place:
-        marker = stored_warehouse_marker(place)
-        if marker is None:
-            raise WarehouseMissing(url)
-        yield warehouse_of(spark, place, marker.queue, marker.kind)
 
 
 def _stored(warehouse: Warehouse, table: Table, since: datetime | None) -> pa.Table:

@@ -13,12 +13,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.address import Address
-from penstock.errors import InvalidInput, WarehouseMissing
+from penstock.errors import InvalidInput
 from penstock.pipeline.tables import Table, tables
 from penstock.pipeline.warehouse.files import DataFile, arrow_schema, decoded_file
-from penstock.pipeline.warehouse.marker import stored_warehouse_marker
-from penstock.pipeline.warehouse.opening import warehouse_of
-from penstock.pipeline.warehouse.place import opened_place
+from penstock.pipeline.warehouse.opening import opened_warehouse
 from penstock.runtime.loops import new_loop
 from penstock.runtime.services import Services
 from penstock.wiring import open_patient_store
@@ -43,11 +41,7 @@ def create_views(spark: SparkSession, warehouse: str) -> list[str]:
 def _loaded(
     spark: SparkSession, url: str, wanted: list[Table] | tuple[Table, ...]
 ) -> dict[str, DataFrame]:
-    with opened_place(url) as place:
-        marker = stored_warehouse_marker(place)
-        if marker is None:
-            raise WarehouseMissing(url)
-        warehouse = warehouse_of(spark, place, marker.queue, marker.kind)
+    with opened_warehouse(url) as (place, warehouse):
         files = {table.name: warehouse.snapshot(table).files() for table in wanted}
     return {
         table.name: _frame(spark, table, list(files[table.name]), place.address) for table in wanted
