@@ -20,7 +20,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def test_the_declarative_example_makes_the_tables(tmp_path: Path) -> None:
-    pytest.importorskip("yaml", reason="spark-pipelines needs PyYAML: pyspark[pipelines]")
     import pyarrow.dataset as ds
 
     history, folder = History(tmp_path / "queue", seed=31), tmp_path / "declarative"
