@@ -18,6 +18,7 @@ from penstock.pipeline.datasource import PenstockDataSource
 from penstock.pipeline.java import provide_java
 
 LOOPBACK: Final = "127.0.0.1"
+HEAP_GIBIBYTES_MAX: Final = 8
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 _LOCAL: Final = re.compile(r"local(?:\[(?P<threads>\d+|\*)(?:,\d+)?\])?")
 _LOCAL_CLUSTER: Final = re.compile(r"local-cluster\[(?P<workers>\d+),(?P<cores>\d+),\d+\]")
@@ -74,9 +75,18 @@ def _defaults(master: str) -> dict[str, str]:
         }
         # Before the JVM looks up the machine's name, and warns of what it finds.
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    if _LOCAL.fullmatch(master):
+        settings["spark.driver.memory"] = f"{_heap_gibibytes()}g"
     if master.startswith("local-cluster") and "PYTHONPATH" in os.environ:
         settings["spark.executorEnv.PYTHONPATH"] = os.environ["PYTHONPATH"]
     return settings
+
+
+def _heap_gibibytes() -> int:
+    """A quarter of the machine: here the driver is also the executor, and Spark's own default of
+    one gibibyte makes an increment of some million events spill to the disk."""
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(HEAP_GIBIBYTES_MAX, max(1, memory_bytes // 4 // 1024**3))
 
 
 def local_cores(master: str) -> int | None:
