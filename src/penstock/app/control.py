@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from penstock.client.newjob import check_seconds, epoch_seconds
 from penstock.errors import InvalidInput
+from penstock.errors.root import Travelling
 
 
-class HandlerSignal(Exception):
+class HandlerSignal(Travelling):
     """Not an error of the worker but a word of the handler's."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Signals take more than a message, and have to come back whole from another process.
-        return _restored, (type(self), self.args, self.__dict__)
 
 
 class Retry(HandlerSignal):
@@ -43,11 +39,3 @@ class Snooze(HandlerSignal):
         super().__init__("the handler asked to come back later")
         self.until = None if until is None else epoch_seconds("until", until)
         self.seconds = seconds
-
-
-def _restored(
-    kind: type[HandlerSignal], arguments: tuple[Any, ...], facts: dict[str, Any]
-) -> HandlerSignal:
-    signal = kind.__new__(kind, *arguments)
-    signal.__dict__.update(facts)
-    return signal
