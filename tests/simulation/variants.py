@@ -188,7 +188,7 @@ class Variant(NamedTuple):
     seed: int
     """One that caught it; should that have changed, the first ones are gone through."""
     seeds_max: int = 1000
-    """Some bite in one seed of a hundred and sixty: enough of them for any change of the schedule."""
+    """Some bite in one seed of 160: enough of them for any change of the schedule."""
 
 
 VARIANTS: dict[str, Variant] = {
