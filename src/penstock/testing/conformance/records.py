@@ -285,6 +285,23 @@ class RecordStoreConformance:
         assert await write(store, lapsed_at=EPOCH + 60)
         assert (await find(store, Need(keys=[("default", ("default", "work", "live"))]))).holds
 
+    async def test_keys_that_time_will_free_are_told(self, store: RecordStore) -> None:
+        for key, lapses_at in (("b", EPOCH + 60), ("a", EPOCH + 61), ("live", None)):
+            scope = ("default", "work", key)
+            held = KeyHold("default", scope, Hold(key, 1, EPOCH + 60), lapses_at)
+            assert await write(store, holds=[HoldChange("default", scope, None, held)])
+        assert [one.hold.id for one in await store.lapsing("default", EPOCH)] == ["a", "b"]
+        assert [one.hold.id for one in await store.lapsing("default", EPOCH + 60)] == ["a"]
+        assert await store.lapsing("neighbour", EPOCH) == []
+
+    async def test_everybody_who_ever_had_a_job_is_a_tenant(self, store: RecordStore) -> None:
+        assert await store.tenants() == []
+        for tenant in ("b", "a"):
+            for change in (1, -1):
+                counted = [CountChange(tenant, "q", State.PENDING, change, 0)]
+                assert await write(store, counts=counted)
+        assert await store.tenants() == ["a", "b"]
+
     async def test_differences_add_up(self, store: RecordStore) -> None:
         for now, left in ((3, 0), (-1, 1)):
             counted = [CountChange("default", "q", State.PENDING, now, left)]

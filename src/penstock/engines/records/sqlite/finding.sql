@@ -121,3 +121,14 @@ SELECT first_commit FROM penstock_head;
 -- name: sides
 -- Side objects that a job names, or once did.
 SELECT key, released_at FROM penstock_sides;
+
+-- name: tenants
+-- All that ever had a job.
+SELECT DISTINCT tenant FROM penstock_counts ORDER BY tenant;
+
+-- name: lapsing
+-- The keys of one tenant that time alone will free, after a time. Parameters: tenant, after.
+SELECT queue, type, key, id, life, until, lapses_at
+FROM penstock_holds
+WHERE tenant = :tenant AND lapses_at > :after
+ORDER BY queue, type, key;
