@@ -155,7 +155,8 @@ def _bytes(answers: list[Any]) -> bytes:
 def _entries(state: QueueState) -> int:
     """How many entries all indexes have together."""
     scheduled = state.pending.scheduled
-    rankings = [scheduled, state.completed, state.dead_letters, state.archived, state.results]
+    kept = state.retention
+    rankings = [scheduled, kept.completed, kept.dead_letters, kept.archived, kept.results]
     for tenancy in state.tenants.values():
         rankings += [lane for lanes in tenancy.lanes.values() for lane in lanes.values()]
     return sum(len(ranking._heap) for ranking in rankings) + len(state.leases._bounds)

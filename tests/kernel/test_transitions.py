@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
+from msgspec import Raw
 
 from penstock.kernel.events import Enqueued, JobEvent
 from penstock.kernel.job import ABSENT, State
@@ -17,6 +18,7 @@ from penstock.kernel.transitions import (
     apply,
     born,
     next_state,
+    state_after,
 )
 from penstock.testing.diagram import lifecycle_diagram
 from penstock.testing.factories import a_job
@@ -69,7 +71,16 @@ def test_only_an_enqueued_or_admitted_event_begins_a_job() -> None:
 
 
 def test_every_event_of_a_job_is_in_the_table() -> None:
-    assert {name for _, name in TABLE} == set(EVENTS)
+    assert {name for _, name in TABLE} == set(EVENTS) - {"adopted"}
+
+
+@pytest.mark.parametrize("state", State)
+def test_an_adopted_job_begins_in_the_state_it_had(state: State) -> None:
+    event = an_event("adopted", state=state, payload=Raw(b"1"))
+    job = born(event)
+    assert job.state is state is state_after(None, event)
+    assert (job.payload is ABSENT) == (state is State.COMPLETED)
+    assert job.trail == (event.position,)
 
 
 def test_only_a_replay_leaves_a_terminal_state() -> None:

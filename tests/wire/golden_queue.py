@@ -10,12 +10,28 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from msgspec import Raw
+
 import penstock
 from penstock import NewJob, Queue, RetryPolicy
 from penstock.engines.ledger.log.floor import raise_floor
-from penstock.kernel.commands import NoteCheckpoint, StageImport, Sweep
+from penstock.kernel.commands import (
+    AbortFilling,
+    Adopt,
+    BeginFilling,
+    CarriedKey,
+    CarryKeys,
+    EndFilling,
+    MoveQueue,
+    NoteCheckpoint,
+    ReopenQueue,
+    StageImport,
+    Sweep,
+)
 from penstock.kernel.events import SYSTEM_TENANT
+from penstock.kernel.job import AttemptError, Job, Lease, State
 from penstock.kernel.manifest import Chunk, SegmentRecord
+from penstock.kernel.settings import Settings
 from penstock.kernel.state import QueueState
 from penstock.stores.memory import MemoryStore
 from penstock.testing.clock import FakeClock
@@ -64,6 +80,7 @@ async def live_through_everything(queue: Queue, clock: FakeClock) -> None:
     await queue._backend.execute(NoteCheckpoint(SYSTEM_TENANT, 5, 1234))
     await queue._backend.execute(Sweep(SYSTEM_TENANT, clock.now() - 3600))
     await import_in_every_way(queue, clock)
+    await move_in_every_way(queue, clock)
 
 
 async def import_in_every_way(queue: Queue, clock: FakeClock) -> None:
@@ -88,6 +105,42 @@ async def import_in_every_way(queue: Queue, clock: FakeClock) -> None:
         key, b'{"id":"x"}\n', [SegmentRecord("import", "index", (Chunk(11, 1, 0.0),), 0, 0, "acme")]
     )
     await backend.execute(StageImport(SYSTEM_TENANT, "begun", (begun,), "stream", 8))
+
+
+async def move_in_every_way(queue: Queue, clock: FakeClock) -> None:
+    """Of format level 3. Filled once and aborted once, moved and reopened, so that it goes on."""
+    await queue.abort_import("begun")
+    execute, other = queue._backend.execute, "s3://elsewhere/queue"
+    lease = Lease(77_000_003, "5ec2e7")
+    await execute(BeginFilling(SYSTEM_TENANT, "a1", other, clock.now()))
+    await execute(AbortFilling(SYSTEM_TENANT, "a1", other))
+    await execute(BeginFilling(SYSTEM_TENANT, "b2", other, clock.now() - 1))
+    adopted = [
+        Job(
+            "came 1", "acme", "images", "resize", 5, 10.5, 11.5, Raw(b'{"id":8}'), key="img-8",
+            state=State.RUNNING, attempt=2, failures=1, progress=0.5, worker="w9", lease=lease,
+            lease_until=clock.now() + 30, started_at=12.5,
+            errors=(AttemptError(1, 11.0, "error", "boom"),),
+        ),
+        Job(
+            "came 2", "acme", "images", "resize", 6, 10.5, 11.5, state=State.COMPLETED, attempt=1,
+            result=Raw(b"true"), ended_lease=lease, started_at=12.5, ended_at=clock.now() - 2,
+            archived_at=clock.now() - 1,
+        ),
+        Job("came 3", "acme", "images", "resize", 7, 10.5, clock.now() + 9, Raw(b"3")),
+    ]  # fmt: skip
+    await execute(Adopt("acme", "b2", adopted))
+    carried = CarriedKey("images", "resize", "img-9", "gone", clock.now() + 60, has_job=False)
+    await execute(CarryKeys("acme", "b2", [carried]))
+    paused, runs = {"acme": ["images"]}, {"other": 3}
+    opening = EndFilling(
+        SYSTEM_TENANT, "b2", 3, "d19e57", 78_000_000, Settings(), paused, runs, ("lost",),
+        {"flow": 9},
+    )  # fmt: skip
+    await execute(opening)
+    await claim_one(queue, types=["print"], worker="w3")
+    await execute(MoveQueue(SYSTEM_TENANT, "c3", "sqlite:///elsewhere.db"))
+    await execute(ReopenQueue(SYSTEM_TENANT, "c3"))
 
 
 async def objects() -> dict[str, bytes]:

@@ -75,6 +75,18 @@ def test_the_golden_commits_have_every_kind_of_event() -> None:
     assert seen == {kind.__struct_config__.tag for kind in get_args(Event)}
 
 
+def test_only_what_has_to_be_is_written_at_the_newest_level() -> None:
+    """So that older code goes on with a queue that never moved, and is refused by one that did."""
+    levels = {
+        decode_commit(path.name, path.read_bytes()).header.format: path.name
+        for path in reversed(COMMITS)
+        if path.is_relative_to(GOLDEN / "level-3")
+    }
+    assert sorted(levels) == [2, 3]
+    first = GOLDEN / "level-3/log/log" / levels[3]
+    assert decode_commit(first.name, first.read_bytes()).events[0].event == "filling_begun"
+
+
 @pytest.mark.parametrize("path", CHECKPOINTS, ids=_name)
 def test_a_checkpoint_is_written_as_it_was(path: Path) -> None:
     data = path.read_bytes()

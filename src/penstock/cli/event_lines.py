@@ -9,6 +9,7 @@ from rich.text import Text
 
 from penstock.cli.output import clean, duration
 from penstock.kernel.events import (
+    Adopted,
     Checkpointed,
     Claimed,
     Completed,
@@ -16,8 +17,11 @@ from penstock.kernel.events import (
     Event,
     Expired,
     Failed,
+    FillingBegun,
+    FillingEnded,
     JobFact,
     Progressed,
+    QueueMoved,
     Released,
     Retried,
     Snoozed,
@@ -52,6 +56,14 @@ def line(event: Event) -> Text:
 def detail(event: Event) -> str:
     """What is worth saying about it beyond its name."""
     match event:
+        case Adopted():
+            return f"{event.state.value}, from another queue"
+        case QueueMoved():
+            return f"to {event.target}"
+        case FillingBegun():
+            return f"from {event.source}"
+        case FillingEnded():
+            return f"{event.jobs:,} jobs"
         case Enqueued():
             wait = event.run_at - event.at
             due = f"due in {duration(wait)}" if wait > 0.001 else ""

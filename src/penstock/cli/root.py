@@ -38,6 +38,7 @@ COMMANDS: Final = {
     "pipeline": Entry(_DATA, "Keep tables of what happened, on Spark."),
     "export": Entry(_CARE, "Write jobs or events as JSON lines."),
     "import": Entry(_CARE, "Add jobs from JSON lines, once each.", "import_jobs"),
+    "migrate": Entry(_CARE, "Move a whole queue to another address."),
     "vacuum": Entry(_CARE, "Delete what has outlived the log's retention."),
     "doctor": Entry(_CARE, "Check the store and what is stored."),
     "bench": Entry(_CARE, "Measure how fast a queue on this store is."),

@@ -7,7 +7,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from penstock.errors import JobCancelled, LeaseLost, OutcomeUnknown, PenstockError, StoreError
+from penstock.errors import (
+    BeingFilled,
+    JobCancelled,
+    LeaseLost,
+    Moved,
+    OutcomeUnknown,
+    PenstockError,
+    StoreError,
+)
 from penstock.kernel.job import Job
 from penstock.ports.clock import Clock
 from penstock.runtime.tasks import TaskSet
@@ -27,7 +35,7 @@ async def keep_alive(
     async def beat() -> None:
         try:
             await _beat_until_lost(heartbeat, job, lease_seconds, clock)
-        except (LeaseLost, JobCancelled) as error:
+        except (LeaseLost, JobCancelled, Moved) as error:
             lost.append(error)
             body.cancel()
 
@@ -57,7 +65,7 @@ async def _beat_until_lost(
         try:
             await heartbeat(job, lease_seconds=lease_seconds)
             runs_out_at = sent_at + lease_seconds
-        except (StoreError, OutcomeUnknown):
+        except (StoreError, OutcomeUnknown, BeingFilled):
             # The store may come back in time; once the lease must have run out, it is lost.
             if clock.elapsed() >= runs_out_at:
                 raise LeaseLost(job.id) from None

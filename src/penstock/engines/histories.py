@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from penstock.errors import Gap
 from penstock.kernel.events import (
+    Adopted,
     Archived,
     Cancelled,
     Claimed,
@@ -64,14 +65,14 @@ async def read_back(jobs: Sequence[Job | None], read: Read) -> list[Job | None]:
     """
     slim = [job for job in jobs if job is not None and job.state is State.COMPLETED]
     payloads = await _events_at({job.life for job in slim if _lacks_payload(job)}, read)
-    results: dict[int, Completed] = {}
+    results: dict[int, Completed | Adopted] = {}
     sought = [job for job in slim if job.result is ABSENT and job.result_key is None]
     for back in range(1, max((len(job.trail) for job in sought), default=0) + 1):
-        # The completion is the last transition, unless the job was archived since.
+        # The completion is the last transition, unless the job was archived or adopted since.
         sought = [job for job in sought if job.life not in results and back <= len(job.trail)]
         found = await _events_at({job.trail[-back] for job in sought}, read)
         for event in found.values():
-            if isinstance(event, Completed):
+            if isinstance(event, Completed | Adopted):
                 results[event.life] = event
     return [job and _filled(job, payloads.get(job.life), results.get(job.life)) for job in jobs]
 
@@ -80,7 +81,7 @@ def _lacks_payload(job: Job) -> bool:
     return job.payload is ABSENT and job.payload_key is None
 
 
-def _filled(job: Job, enqueued: Event | None, completed: Completed | None) -> Job:
+def _filled(job: Job, enqueued: Event | None, completed: Completed | Adopted | None) -> Job:
     if enqueued is None and completed is None:
         return job
     whole = copy(job)

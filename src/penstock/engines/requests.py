@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from penstock.errors import PenstockError, QueueClosed
 from penstock.kernel.batch import Batch
-from penstock.kernel.commands import Ack, AnyCommand, Claim, Enqueue
+from penstock.kernel.commands import Ack, Adopt, AnyCommand, Claim, Enqueue
 from penstock.kernel.state import QueueState
 
 BATCH_ITEMS_MAX: Final = 20_000
@@ -50,6 +50,8 @@ class Request:
             return len(work.jobs), sum([len(job.payload) for job in work.jobs])
         if isinstance(work, Ack):
             return len(work.items), sum([len(item.result) for item in work.items])
+        if isinstance(work, Adopt):
+            return len(work.jobs), sum([len(job.payload) + len(job.result) for job in work.jobs])
         return (work.count if isinstance(work, Claim) else 1), 0
 
 

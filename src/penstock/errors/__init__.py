@@ -27,6 +27,14 @@
     │   ├── RunPublished               it is published and can't be aborted
     │   ├── RunStaged                  its rows are enqueued in batches, so it is not published
     │   └── RunUnknown                 nothing was staged under that name
+    ├── MoveProblem                    about moving a whole queue to another address
+    │   ├── Moved                      the queue is there now; says where
+    │   ├── BeingFilled                it opens when all jobs of another queue are here
+    │   ├── MoveConflict               the target has the same ids or keys
+    │   ├── MoveUnverified             what arrived is not what was sent
+    │   ├── MoveAborted                it was given up and can't go on
+    │   ├── MoveBegun                  it can't be given up any more
+    │   └── MoveUnknown                nothing of that name has begun here
     ├── OutcomeUnknown                 it may or may not have happened; retrying is safe
     ├── QueueClosed                    the handle was closed
     ├── Gap                            a reader asked for events that were vacuumed
@@ -77,6 +85,16 @@ from penstock.errors.jobs import (
     WrongState,
 )
 from penstock.errors.missing import MissingExtra, MissingJava
+from penstock.errors.moves import (
+    BeingFilled,
+    MoveAborted,
+    MoveBegun,
+    MoveConflict,
+    Moved,
+    MoveProblem,
+    MoveUnknown,
+    MoveUnverified,
+)
 from penstock.errors.pipeline import ForeignWarehouse, SparkFailed, WarehouseBusy, WarehouseMissing
 from penstock.errors.queues import ClockSkew, Gap, NoQueue, OutcomeUnknown, QueueClosed, Unsupported
 from penstock.errors.root import PenstockError
@@ -98,6 +116,7 @@ from penstock.errors.stores import (
 
 __all__ = [
     "ArgumentsInvalid",
+    "BeingFilled",
     "CallTimeout",
     "ClockSkew",
     "Corrupt",
@@ -117,6 +136,13 @@ __all__ = [
     "LeaseLost",
     "MissingExtra",
     "MissingJava",
+    "MoveAborted",
+    "MoveBegun",
+    "MoveConflict",
+    "MoveProblem",
+    "MoveUnknown",
+    "MoveUnverified",
+    "Moved",
     "NewerFormat",
     "NoQueue",
     "ObjectNotFound",

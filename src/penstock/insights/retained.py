@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from penstock.kernel.events import (
     Admitted,
+    Adopted,
     Completed,
     Enqueued,
     Event,
@@ -101,6 +102,8 @@ def _unless_finished(event: Event, state: QueueState) -> Event:
 
 def _without_values(event: Event) -> Event:
     """No invariant asks for them, and each would keep a whole log object in memory."""
+    if isinstance(event, Adopted):
+        return replace(event, payload=ABSENT, result=ABSENT)
     if isinstance(event, Enqueued):
         return replace(event, payload=ABSENT)
     return replace(event, result=ABSENT) if isinstance(event, Completed) else event

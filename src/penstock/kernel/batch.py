@@ -9,31 +9,40 @@ batch has to be taken back, and decided again when they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final, TypeVar, assert_never
 
 import msgspec
 
 from penstock.errors import PenstockError
-from penstock.kernel import decide, importing
+from penstock.kernel import decide, importing, moving
 from penstock.kernel.commands import (
+    AbortFilling,
     AbortImport,
     Ack,
+    Adopt,
     AdvanceImport,
     AnyCommand,
     Archive,
     Beat,
+    BeginFilling,
     Cancel,
+    CarryKeys,
     Claim,
     Configure,
     DropConsumer,
+    EndFilling,
     Enqueue,
     Expire,
     Failure,
+    FindConflicts,
     Heartbeat,
     ImportCommand,
     ImportProgress,
     ImportReceipt,
+    MoveCommand,
     MoveConsumer,
+    MoveQueue,
     Nack,
     NoteCheckpoint,
     Outcome,
@@ -41,6 +50,7 @@ from penstock.kernel.commands import (
     PublishImport,
     Receipt,
     Release,
+    ReopenQueue,
     Replay,
     Resume,
     Return,
@@ -58,13 +68,16 @@ from penstock.kernel.events import (
     ConsumerDropped,
     ConsumerMoved,
     Event,
+    FillingBegun,
     Paused,
+    QueueMoved,
     Resumed,
     Swept,
     position_of,
 )
 from penstock.kernel.job import DEFAULT_CODEC, Job, State
 from penstock.kernel.manifest import Chunks, nothing_at_hand
+from penstock.kernel.moves import Move
 from penstock.kernel.segments import Segment
 from penstock.kernel.settings import Settings
 from penstock.kernel.state import QueueState
@@ -96,6 +109,8 @@ class Batch:
 
     def run(self, command: AnyCommand) -> Any:
         """Decides the command, installs what follows, and answers it."""
+        if self._state.moves:
+            moving.require_open(self._state, command)
         match command:
             case Enqueue():
                 return self._each(command.jobs, self._enqueue, command.tenant)
@@ -127,8 +142,10 @@ class Batch:
                 return self._housekeep(command)
             case PublishImport() | StageImport() | AdvanceImport() | AbortImport():
                 return self._import(command)
+            case FindConflicts():
+                return moving.find_conflicts(self._state, command, self._now.at)
             case _:
-                assert_never(command)
+                return self._move(command)
 
     def _emit(self, event: Event) -> None:
         self._state.apply(event)
@@ -303,6 +320,46 @@ class Batch:
                 return 0 if staged_run is None else staged_run.reached
             case _:
                 assert_never(command)
+
+    def _move(self, command: MoveCommand) -> Any:
+        state, now = self._state, self._now
+        match command:
+            case MoveQueue():
+                return self._recorded(moving.move_queue(state, command, now), command.move)
+            case BeginFilling():
+                return self._recorded(moving.begin_filling(state, command, now), command.move)
+            case Adopt():
+                return self._each(command.jobs, partial(self._adopt, command), command.tenant)
+            case CarryKeys():
+                decided = (moving.carry_key(state, command, key, now) for key in command.keys)
+                return sum(map(self._emit_any, decided))
+            case EndFilling():
+                for event in moving.end_filling(state, command, now):
+                    self._emit(event)
+                return moving.known_move(state, command.move)
+            case AbortFilling():
+                self._emit_any(moving.abort_filling(state, command, now))
+            case ReopenQueue():
+                self._emit_any(moving.reopen_queue(state, command, now))
+            case _:
+                assert_never(command)
+        return None
+
+    def _recorded(self, event: QueueMoved | FillingBegun | Move, id: str) -> Move:
+        if isinstance(event, Move):
+            return event
+        self._emit(event)
+        move = moving.known_move(self._state, id)
+        assert move is not None
+        return move
+
+    def _adopt(self, command: Adopt, tenant: str, job: Job) -> bool:
+        return self._emit_any(moving.adopt(self._state, command, job, self._now))
+
+    def _emit_any(self, event: Event | None) -> bool:
+        if event is not None:
+            self._emit(event)
+        return event is not None
 
     def _publish(self, command: PublishImport) -> ImportReceipt:
         events = importing.publish(self._state, command, self._now)

@@ -25,6 +25,7 @@ from penstock.kernel.job import (
     State,
 )
 from penstock.kernel.manifest import ImportObject
+from penstock.kernel.moves import Move
 from penstock.kernel.retry import DEFAULT_RETRY, RetryPolicy
 from penstock.kernel.settings import Settings
 
@@ -249,6 +250,103 @@ class AbortImport(Command[int], frozen=True, gc=False, tag="abort_import"):
     run: str
 
 
+class MoveQueue(Command[Move], frozen=True, gc=False, tag="move_queue"):
+    """Closes the whole queue by one commit: its jobs go on living at the target.
+
+    Answers the move that is recorded then: of several who ask with the same target, the first one's
+    counts for all.
+    """
+
+    move: str
+    target: str
+
+
+class ReopenQueue(Command[None], frozen=True, gc=False, tag="reopen_queue"):
+    """Takes a move back. To be asked only after the target has aborted its filling."""
+
+    move: str
+
+
+class BeginFilling(Command[Move], frozen=True, gc=False, tag="begin_filling"):
+    """Closes the target to everybody but the move; answers it as it is recorded then."""
+
+    move: str
+    source: str
+    as_of: float
+    """The source's time."""
+
+
+class Adopt(Command[list[Outcome[bool]]], frozen=True, gc=False, tag="adopt"):
+    """Lets jobs of the source go on living here, in this order; False: it did so before.
+
+    They come as the source had them, but for the keys of side objects, which are the target's.
+    """
+
+    move: str
+    jobs: list[Job]
+
+
+class CarriedKey(Struct, frozen=True, gc=False):
+    """A key of the source whose holder has ended."""
+
+    queue: str
+    type: str
+    key: str
+    id: str
+    until: float
+    has_job: bool
+    """Whether its holder is among the jobs that are moved."""
+
+
+class CarryKeys(Command[int], frozen=True, gc=False, tag="carry_keys"):
+    """Holds keys as the source does; answers how many it did not hold before."""
+
+    move: str
+    keys: list[CarriedKey]
+
+
+class EndFilling(Command[Move], frozen=True, gc=False, tag="end_filling"):
+    """Opens the target, with what concerns whole queues: everything is there and was compared."""
+
+    move: str
+    jobs: int
+    digest: str
+    fences: int
+    settings: Settings
+    """They come along if nobody has set anything here."""
+    paused: dict[str, list[str]]
+    """By tenant."""
+    runs: dict[str, int]
+    runs_aborted: tuple[str, ...]
+    queries: dict[str, int]
+
+
+class AbortFilling(Command[None], frozen=True, gc=False, tag="abort_filling"):
+    """Opens a target that has adopted nothing, and forbids the move for ever."""
+
+    move: str
+    source: str
+
+
+class Newcomer(Struct, frozen=True, gc=False):
+    """What a job would need for itself."""
+
+    id: str
+    queue: str
+    type: str
+    key: str | None
+    """If it holds one."""
+
+
+class FindConflicts(Command[list[str]], frozen=True, gc=False, tag="find_conflicts"):
+    """Which ids and keys are taken here, by others than adopted jobs, in words. Changes nothing."""
+
+    newcomers: list[Newcomer]
+
+
+MoveCommand: TypeAlias = (
+    MoveQueue | ReopenQueue | BeginFilling | Adopt | CarryKeys | EndFilling | AbortFilling
+)
 ImportCommand: TypeAlias = PublishImport | StageImport | AdvanceImport | AbortImport
 AnyCommand: TypeAlias = (
     Enqueue
@@ -270,4 +368,6 @@ AnyCommand: TypeAlias = (
     | MoveConsumer
     | DropConsumer
     | ImportCommand
+    | MoveCommand
+    | FindConflicts
 )

@@ -51,6 +51,7 @@ from penstock.kernel.events import (
     Unarchived,
 )
 from penstock.kernel.job import Job, Lease, State
+from penstock.kernel.moves import fence_base
 from penstock.kernel.segments import Head
 from penstock.kernel.state import QueueState
 
@@ -87,7 +88,7 @@ def enqueue(
         if new.unique_seconds > 0:
             key_until = now.at + new.unique_seconds
     if new.payload_key is not None:
-        _require_unswept(state, "payload", new.payload_key)
+        require_unswept(state, "payload", new.payload_key)
     due = now.at + new.delay_seconds if new.run_at is None else new.run_at
     return Enqueued(
         now.position, now.at, tenant, new.queue, new.type, new.id, now.position,
@@ -105,6 +106,7 @@ def claim(
         return [], None
     at = now.at
     lease_until = at + command.lease_seconds
+    base = fence_base(state.moves)
     events: list[Claimed] = []
     for entry in tenancy.ready(command.queues, command.types):
         job: Job | Head = entry[-1]
@@ -113,10 +115,11 @@ def claim(
             continue
         if isinstance(job, Head):
             return events, job
+        position = now.position + len(events)
         event = Claimed(
-            now.position + len(events), at, job.tenant, job.queue, job.type, job.id, job.life,
+            position, at, job.tenant, job.queue, job.type, job.id, job.life,
             job.attempt + 1, command.operation, lease_until, job.enqueued_at, job.run_at,
-            command.worker,
+            command.worker, base and base + position,
         )  # fmt: skip
         events.append(event)
         if len(events) == count:
@@ -147,7 +150,7 @@ def ack(state: QueueState, tenant: str, success: Success, now: Moment) -> Comple
         return None
     job = _held(state, job, success.id, success.lease, now.at)
     if success.result_key is not None:
-        _require_unswept(state, "result", success.result_key)
+        require_unswept(state, "result", success.result_key)
     return Completed(
         now.position, now.at, tenant, job.queue, job.type, job.id, job.life,
         job.attempt, job.failures, job.enqueued_at, job.run_at, job.started_at, job.worker,
@@ -183,6 +186,8 @@ def release(state: QueueState, tenant: str, item: Return, now: Moment) -> Releas
 
 def dead_leases(state: QueueState, at: float) -> list[Job]:
     """The jobs to expire: their leases ran out, and the allowed skew has passed."""
+    if state.move is not None:
+        return []
     dead = state.leases.run_out(at - state.settings.clock_skew_seconds)
     # The others are as dead, and are recorded by the next batches.
     return dead[:EXPIRIES_PER_BATCH_MAX]
@@ -342,7 +347,7 @@ def _job_end(job: Job, now: Moment, failures: int) -> dict[str, Any]:
     }
 
 
-def _require_unswept(state: QueueState, what: str, key: str) -> None:
+def require_unswept(state: QueueState, what: str, key: str) -> None:
     """A side object that a sweep may have deleted can't be published any more."""
     if _named_at(key) < state.swept_before:
         raise InvalidJob(what, key, "it was stored too long ago and may be gone; send it again")

@@ -19,6 +19,8 @@ from penstock.kernel.job import (
     DEFAULT_PRIORITY,
     DEFAULT_TIMEOUT_SECONDS,
     AttemptError,
+    Lease,
+    State,
 )
 from penstock.kernel.manifest import ImportObject
 from penstock.kernel.retry import DEFAULT_RETRY, RetryPolicy
@@ -82,8 +84,32 @@ class Admitted(Enqueued, frozen=True, gc=False, omit_defaults=True, tag="admitte
     """Its number in the run, which decides where the order is a tie."""
 
 
+class Adopted(Enqueued, frozen=True, gc=False, omit_defaults=True, tag="adopted"):
+    """A job of another queue goes on living here, in the state and with the lease it had there.
+
+    What happened to it before is in the log of the other queue.
+    """
+
+    state: State = State.PENDING
+    enqueued_at: float = 0.0
+    attempt: int = 0
+    failures: int = 0
+    result: Raw = ABSENT
+    result_codec: str = DEFAULT_CODEC
+    result_key: str | None = None
+    errors: tuple[AttemptError, ...] = ()
+    progress: float | None = None
+    worker: str | None = None
+    lease: Lease | None = None
+    lease_until: float | None = None
+    ended_lease: Lease | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    archived_at: float | None = None
+
+
 class Claimed(JobFact, frozen=True, gc=False, omit_defaults=True, tag="claimed"):
-    """Its position is the lease's fence, its operation the lease's secret."""
+    """Its operation is the lease's secret, its position the fence unless it says another."""
 
     attempt: int
     operation: str
@@ -91,6 +117,12 @@ class Claimed(JobFact, frozen=True, gc=False, omit_defaults=True, tag="claimed")
     enqueued_at: float
     run_at: float
     worker: str | None = None
+    fence: int = 0
+    """Of a queue that was filled from another one, whose fences were higher."""
+
+    @property
+    def lease(self) -> Lease:
+        return Lease(self.fence or self.position, self.operation)
 
 
 class Extended(JobFact, frozen=True, gc=False, omit_defaults=True, tag="extended"):
@@ -246,12 +278,70 @@ class ImportAborted(Fact, frozen=True, gc=False, omit_defaults=True, tag="import
     run: str
 
 
+class QueueMoved(Fact, frozen=True, gc=False, omit_defaults=True, tag="queue_moved"):
+    """From here on nothing happens to this queue's jobs here: they go on living at the target."""
+
+    move: str
+    target: str
+    fences: int
+    """Above every fence that was given out."""
+
+
+class QueueReopened(Fact, frozen=True, gc=False, omit_defaults=True, tag="queue_reopened"):
+    """The move was aborted before the target had adopted a job."""
+
+    move: str
+
+
+class FillingBegun(Fact, frozen=True, gc=False, omit_defaults=True, tag="filling_begun"):
+    """Only jobs of another queue come in from here on, until all are there."""
+
+    move: str
+    source: str
+    as_of: float
+    """The time that stands still meanwhile: that of the source, if it was earlier there."""
+
+
+class FillingEnded(Fact, frozen=True, gc=False, omit_defaults=True, tag="filling_ended"):
+    """All jobs are there and were compared; the queue is open."""
+
+    move: str
+    jobs: int
+    digest: str
+    fences: int
+    runs: dict[str, int] = {}
+    """Bulk imports that the source had published, each with its number of jobs."""
+    runs_aborted: tuple[str, ...] = ()
+    queries: dict[str, int] = {}
+    """The highest batch of each streaming query that the source had published."""
+
+
+class FillingAborted(Fact, frozen=True, gc=False, omit_defaults=True, tag="filling_aborted"):
+    """Given up before a job was adopted, or even before it began; the queue is open."""
+
+    move: str
+    source: str
+
+
+class KeyCarried(Fact, frozen=True, gc=False, omit_defaults=True, tag="key_carried"):
+    """A key of the source whose job had ended is held here as well, until its time is up."""
+
+    queue: str
+    type: str
+    key: str
+    id: str
+    life: int
+    """Of the job if that was adopted; otherwise of nobody."""
+    until: float
+
+
 AttemptEvent: TypeAlias = Claimed | Extended | Progressed | Retried | Expired | Released | Snoozed
 EndEvent: TypeAlias = Completed | Failed | Cancelled
 JobEvent: TypeAlias = (
-    Enqueued | Admitted | AttemptEvent | EndEvent | Replayed | Archived | Unarchived
+    Enqueued | Admitted | Adopted | AttemptEvent | EndEvent | Replayed | Archived | Unarchived
 )
 ImportEvent: TypeAlias = Imported | ImportStaged | ImportAdvanced | ImportAborted
+MoveEvent: TypeAlias = QueueMoved | QueueReopened | FillingBegun | FillingEnded | FillingAborted
 QueueEvent: TypeAlias = (
     Paused
     | Resumed
@@ -261,6 +351,8 @@ QueueEvent: TypeAlias = (
     | ConsumerMoved
     | ConsumerDropped
     | ImportEvent
+    | MoveEvent
+    | KeyCarried
 )
 Event: TypeAlias = JobEvent | QueueEvent
 

@@ -12,7 +12,14 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from penstock.kernel.events import Admitted, ImportAborted, ImportAdvanced, Imported, ImportStaged
+from penstock.kernel.events import (
+    Admitted,
+    FillingEnded,
+    ImportAborted,
+    ImportAdvanced,
+    Imported,
+    ImportStaged,
+)
 from penstock.kernel.manifest import ImportObject
 from penstock.kernel.segments import SEPARATOR, Head, Segment, Source, Waiting, id_of, segments_of
 
@@ -143,6 +150,15 @@ class Imports:
         if staged is not None:
             self._unstage(staged, event.at)
         self._put(self.runs, event.run, RunRecord("aborted"))
+
+    def carry(self, event: FillingEnded) -> None:
+        """Remembers what another queue has published, so that it is not published here as well."""
+        for run, jobs in event.runs.items():
+            self._put(self.runs, run, RunRecord("published", jobs, event.at))
+        for run in event.runs_aborted:
+            self._put(self.runs, run, RunRecord("aborted"))
+        for query, batch in event.queries.items():
+            self._note_batch(query, batch)
 
     def forget(self, before: float) -> None:
         """Of what a streaming query has published, the highest batch is enough."""

@@ -12,23 +12,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import copy
 from heapq import heappop, heappush
-from typing import Final, assert_never
+from typing import assert_never
 
+from penstock.kernel import moves
 from penstock.kernel.changes import Changes, Undo
 from penstock.kernel.events import (
     Admitted,
+    Adopted,
     Checkpointed,
     Configured,
     ConsumerDropped,
     ConsumerMoved,
     Enqueued,
     Event,
+    FillingEnded,
     ImportAborted,
     ImportAdvanced,
     Imported,
     ImportStaged,
     JobEvent,
     JobFact,
+    KeyCarried,
+    MoveEvent,
     Paused,
     QueueEvent,
     Replayed,
@@ -39,15 +44,12 @@ from penstock.kernel.events import (
 from penstock.kernel.imports import Imports
 from penstock.kernel.job import ABSENT, Job, State
 from penstock.kernel.leases import Leases
-from penstock.kernel.order import Ranking
 from penstock.kernel.pending import Pending
+from penstock.kernel.retention import Retention, has_lapsed
 from penstock.kernel.segments import Head, Waiting
 from penstock.kernel.settings import DEFAULT_SETTINGS, Settings
 from penstock.kernel.tenancy import Hold, Scope, Tenancy
 from penstock.kernel.transitions import apply, born
-
-RESULT_BYTES_SLIM: Final = 128
-"""Results up to this size are kept anyway: they weigh no more than the job itself."""
 
 
 class QueueState:
@@ -61,20 +63,12 @@ class QueueState:
         """Side objects of jobs that have left, and when they did: the log still names them."""
         self.checkpoint_commit = 0
         self.checkpoint_bytes = 0
+        self.moves: tuple[moves.Move, ...] = ()
+        """Every move that it took part in; the last one may be under way."""
         self.pending = Pending(self.tenants)
         self.imports = Imports(self.pending.show, self.pending.hide, self._release)
         self.leases = Leases()
-        self.completed = Ranking(self.is_current)
-        """Completed jobs: (ended_at, life)."""
-        self.completed_elsewhere = 0
-        """How many more there are, where this state is only the part that a batch touches."""
-        self.dead_letters = Ranking(self.is_current)
-        """Failed and cancelled jobs: (ended_at, life)."""
-        self.archived = Ranking(self.is_current)
-        """Archived jobs of any terminal state: (archived_at, life)."""
-        self.results = Ranking(self.is_current)
-        """Ended jobs whose results weigh something, by their last transition."""
-        self.results_bytes = 0
+        self.retention = Retention(self.is_current)
         self._left: list[Job] = []
         """Jobs that have left since the last `seal`."""
         self._key_expiries: list[tuple[float, str, Scope, int]] = []
@@ -86,6 +80,16 @@ class QueueState:
             tenancy = self.tenants[tenant] = Tenancy(tenant)
         return tenancy
 
+    @property
+    def move(self) -> moves.Move | None:
+        """The move that closes the queue, if one does."""
+        return moves.under_way(self.moves)
+
+    def as_of(self, at: float) -> float:
+        """The time by which things lapse: it stands still while the queue is closed."""
+        move = self.move
+        return at if move is None else min(at, move.as_of)
+
     def is_current(self, job: Job | Head) -> bool:
         tenancy = self.tenants.get(job.tenant)
         return tenancy is not None and tenancy.jobs.get(job.id) is job
@@ -94,9 +98,9 @@ class QueueState:
         """The job, unless it has outlived its retention by now, removed or not."""
         tenancy = self.tenants.get(tenant)
         job = tenancy.jobs.get(id) if tenancy is not None else None
-        if job is None or (job.ended_at is not None and self._has_lapsed(job, at)):
-            return None
-        return job
+        if job is None or job.ended_at is None:
+            return job
+        return None if has_lapsed(job, self.settings, self.as_of(at)) else job
 
     def unadmitted(self, tenant: str, id: str) -> Waiting | None:
         """An imported job that waits to be admitted, unless somebody else has its id."""
@@ -111,7 +115,7 @@ class QueueState:
         """Who holds a key now, if anybody."""
         tenancy = self.tenants.get(tenant)
         hold = tenancy.keys.get(scope) if tenancy is not None else None
-        if hold is None or (hold.until is not None and hold.until > at):
+        if hold is None or (hold.until is not None and hold.until > self.as_of(at)):
             return hold
         assert tenancy is not None
         job = tenancy.jobs.get(hold.id)
@@ -125,9 +129,12 @@ class QueueState:
             if lapsed is not None:
                 # Its time was up although no commit had let it go: this one does, for a new life.
                 self._leave(lapsed, event.at)
-            self._replace(tenancy, None, born(event))
-            if event.key is not None:
-                self._hold_key(event.tenant, (event.queue, event.type, event.key), event)
+            job = born(event)
+            self._replace(tenancy, None, job)
+            if isinstance(event, Adopted):
+                self._set("moves", moves.after(self.moves, event))
+            if job.key is not None and not job.is_terminal:
+                self._hold_key(tenancy, (job.queue, job.type, job.key), _hold_of(job))
             elif isinstance(event, Admitted):
                 self.imports.admit(event)
         elif isinstance(event, JobFact):
@@ -136,6 +143,11 @@ class QueueState:
             self._apply_to_queue(event)
 
     def _apply_to_queue(self, event: QueueEvent) -> None:
+        if isinstance(event, MoveEvent):
+            self._set("moves", moves.after(self.moves, event))
+            if isinstance(event, FillingEnded):
+                self.imports.carry(event)
+            return
         match event:
             case Paused():
                 self._change_paused(event.tenant, event.queue, paused=True)
@@ -159,6 +171,10 @@ class QueueState:
                 self.imports.advance(event)
             case ImportAborted():
                 self.imports.abort(event)
+            case KeyCarried():
+                scope = (event.queue, event.type, event.key)
+                hold = Hold(event.id, event.life, event.until)
+                self._hold_key(self.tenancy(event.tenant), scope, hold)
             case ConsumerMoved():
                 moved = {event.consumer: (event.reached, event.at)}
                 self._set("consumers", {**self.consumers, **moved})
@@ -182,7 +198,7 @@ class QueueState:
         self._replace(tenancy, before, after)
         if after.key is not None:
             if isinstance(event, Replayed):
-                self._hold_key(event.tenant, (after.queue, after.type, after.key), after)
+                self._hold_key(tenancy, (after.queue, after.type, after.key), _hold_of(after))
             elif after.is_terminal:
                 self._free_key(tenancy, after, event.at)
 
@@ -235,21 +251,13 @@ class QueueState:
         `ended_before` keeps jobs whose end is not below that commit (layout `single` archives
         a job only after its end was committed).
         """
-        limit = None if ended_before is None else position_of(ended_before, 0)
-        for ranking in (self.completed, self.dead_letters, self.archived):
-            while (entry := ranking.first()) is not None:
-                job: Job = entry[-1]
-                overflow = (
-                    ranking is self.completed
-                    and len(ranking) + self.completed_elsewhere > self.settings.finished_jobs_max
-                )
-                if not (overflow or self._has_lapsed(job, at)):
-                    break
-                if limit is not None and job.trail[-1] >= limit:
-                    break
-                self._leave(job, at)
+        if self.move is None:
+            limit = None if ended_before is None else position_of(ended_before, 0)
+            for job in self.retention.outlived(self.settings, at):
+                if limit is None or job.trail[-1] < limit:
+                    self._leave(job, at)
+            self._let_keys_go(at)
         self._let_results_go()
-        self._let_keys_go(at)
         left, self._left = self._left, []
         return left
 
@@ -279,10 +287,7 @@ class QueueState:
         elif job.state is State.RUNNING:
             self.leases.add(job)
         else:
-            if len(job.result) > RESULT_BYTES_SLIM:
-                self.results.push((job.trail[-1], job))
-                self.results_bytes += len(job.result)
-            self._retention_of(job).push((job.archived_at or job.ended_at, job.life, job))
+            self.retention.add(job)
 
     def _unindex(self, job: Job) -> None:
         if job.state is State.PENDING:
@@ -290,24 +295,7 @@ class QueueState:
         elif job.state is State.RUNNING:
             self.leases.remove(job)
         else:
-            if len(job.result) > RESULT_BYTES_SLIM:
-                self.results.note_death()
-                self.results_bytes -= len(job.result)
-            self._retention_of(job).note_death()
-
-    def _retention_of(self, job: Job) -> Ranking:
-        if job.archived_at is not None:
-            return self.archived
-        return self.completed if job.state is State.COMPLETED else self.dead_letters
-
-    def _has_lapsed(self, job: Job, at: float) -> bool:
-        settings = self.settings
-        if job.archived_at is not None:
-            return job.archived_at + settings.archive_ttl_seconds <= at
-        assert job.ended_at is not None
-        if job.state is State.COMPLETED:
-            return job.ended_at + settings.result_ttl_seconds <= at
-        return job.ended_at + settings.dead_letter_ttl_seconds <= at
+            self.retention.note_death(job)
 
     def _leave(self, job: Job, at: float) -> None:
         for key in (job.payload_key, job.result_key):
@@ -326,8 +314,9 @@ class QueueState:
         self._set("released", {**self.released, key: at})
 
     def _let_results_go(self) -> None:
-        while self.results_bytes > self.settings.results_bytes_max:
-            entry = self.results.first()
+        retention = self.retention
+        while retention.results_bytes > self.settings.results_bytes_max:
+            entry = retention.results.first()
             assert entry is not None
             job: Job = entry[-1]
             slim = copy(job)
@@ -336,10 +325,10 @@ class QueueState:
 
     # Keys
 
-    def _hold_key(self, tenant: str, scope: Scope, by: Enqueued | Job) -> None:
-        self._put_hold(self.tenants[tenant], scope, Hold(by.id, by.life, by.key_until))
-        if by.key_until is not None:
-            heappush(self._key_expiries, (by.key_until, tenant, scope, by.life))
+    def _hold_key(self, tenancy: Tenancy, scope: Scope, hold: Hold) -> None:
+        self._put_hold(tenancy, scope, hold)
+        if hold.until is not None:
+            heappush(self._key_expiries, (hold.until, tenancy.name, scope, hold.life))
 
     def _free_key(self, tenancy: Tenancy, job: Job, at: float) -> None:
         assert job.key is not None
@@ -391,3 +380,7 @@ class QueueState:
         self.tenancy(tenant).keys[scope] = hold
         if hold.until is not None:
             heappush(self._key_expiries, (hold.until, tenant, scope, hold.life))
+
+
+def _hold_of(job: Job) -> Hold:
+    return Hold(job.id, job.life, job.key_until)

@@ -1,8 +1,10 @@
 """The transitions of a job, all of them; no other module changes a job's state.
 
 `TABLE` maps (state, event) to the next state; what is not in it can't happen. The diagram in the
-docs is drawn from it. `born` makes a job from the event that begins it and `apply` makes the next
-job from a job and an event; both only install what the event says, nothing is decided here.
+docs is drawn from it. A job that is adopted from another queue begins in the state that it had
+there, whatever that is, and so is not in the table. `born` makes a job from the event that begins
+it and `apply` makes the next job from a job and an event; both only install what the event says,
+nothing is decided here.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Final, assert_never, get_args
 from penstock.kernel.events import (
     EXPIRED,
     Admitted,
+    Adopted,
     Archived,
     Cancelled,
     Claimed,
@@ -28,7 +31,7 @@ from penstock.kernel.events import (
     Snoozed,
     Unarchived,
 )
-from penstock.kernel.job import ABSENT, AttemptError, Job, Lease, State
+from penstock.kernel.job import ABSENT, AttemptError, Job, State
 
 TABLE: Final[dict[tuple[State | None, str], State]] = {
     (None, "enqueued"): State.PENDING,
@@ -53,6 +56,13 @@ TABLE: Final[dict[tuple[State | None, str], State]] = {
     (State.FAILED, "unarchived"): State.FAILED,
     (State.CANCELLED, "unarchived"): State.CANCELLED,
 }
+
+_CARRIED: Final = (
+    "state", "enqueued_at", "attempt", "failures", "result_codec", "result_key", "errors",
+    "progress", "worker", "lease", "lease_until", "ended_lease", "started_at", "ended_at",
+    "archived_at",
+)  # fmt: skip
+"""What an adopted job brings along beside what every job begins with."""
 
 TRAIL_POSITIONS_MAX: Final = 64
 """Beyond this many transitions the oldest positions are let go; history then scans the log."""
@@ -91,7 +101,14 @@ def born(event: Enqueued) -> Job:
     )  # fmt: skip
     if isinstance(event, Admitted):
         job.enqueued_at, job.source, job.row = event.enqueued_at, event.source, event.row
+    elif isinstance(event, Adopted):
+        _go_on(job, event)
     return job
+
+
+def state_after(before: State | None, event: JobEvent) -> State | None:
+    """The state that an event leads to; None: it can't happen."""
+    return event.state if isinstance(event, Adopted) else TABLE.get((before, event.event))
 
 
 def apply(job: Job, event: JobEvent) -> Job:
@@ -102,7 +119,7 @@ def apply(job: Job, event: JobEvent) -> Job:
         case Claimed():
             after.attempt = event.attempt
             after.worker = event.worker
-            after.lease = Lease(event.position, event.operation)
+            after.lease = event.lease
             after.lease_until = event.lease_until
             after.started_at = event.at
             after.progress = None
@@ -150,6 +167,16 @@ def apply(job: Job, event: JobEvent) -> Job:
             assert_never(event)
     after.trail = (*job.trail[1 - TRAIL_POSITIONS_MAX :], event.position)
     return after
+
+
+def _go_on(job: Job, event: Adopted) -> None:
+    """From where the job was when it left the other queue."""
+    for name in _CARRIED:
+        setattr(job, name, getattr(event, name))
+    job.result = event.result.copy()
+    if job.state is State.COMPLETED:
+        job.payload = ABSENT
+    job.trail = (event.position,)
 
 
 def _let_go(job: Job) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from penstock.client.queue import Queue
-from penstock.errors import PenstockError
+from penstock.errors import Moved, PenstockError
 from penstock.kernel.settings import DAY_SECONDS, HOUR_SECONDS
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
@@ -72,6 +72,8 @@ class Monitor:
     async def _do(self, duty: str, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
+        except Moved:
+            raise  # there is nothing left to take care of
         except PenstockError as error:
             self._complaints.trouble(duty, error)
 

@@ -14,7 +14,9 @@ from msgspec import Struct
 from penstock.kernel.commands import Command
 from penstock.kernel.events import Cancelled, EndEvent, Event, JobEvent
 from penstock.kernel.job import Job, State
+from penstock.kernel.moves import Move
 from penstock.kernel.settings import Settings
+from penstock.kernel.tenancy import Hold, Scope
 
 Answer = TypeVar("Answer")
 
@@ -67,6 +69,30 @@ class Stats(Struct, frozen=True):
     at: float
     unadmitted: int = 0
     """How many pending jobs besides those are imported and not admitted yet."""
+
+
+class TenantContents(Struct, frozen=True):
+    tenant: str
+    jobs: int
+    """How many there are, unadmitted ones included; a few more, where some have lapsed."""
+    paused: list[str]
+    keys: list[tuple[Scope, Hold]]
+    """Those that are held although their holder has ended, until their time is up."""
+
+
+class Contents(Struct, frozen=True):
+    """What a queue has besides its jobs, for whoever has to do with all of it."""
+
+    at: float
+    settings: Settings
+    tenants: list[TenantContents]
+    moves: tuple[Move, ...]
+    """Every move that it took part in; the last one may be under way."""
+    runs: dict[str, int] = {}
+    """Bulk imports that were published, each with its number of jobs."""
+    runs_aborted: tuple[str, ...] = ()
+    queries: dict[str, int] = {}
+    """The highest batch of each streaming query that was published."""
 
 
 class Filter(Struct, frozen=True, omit_defaults=True):
@@ -144,6 +170,10 @@ class Backend(Protocol):
 
     async def stats(self, tenant: str) -> Stats: ...
 
+    async def contents(self) -> Contents:
+        """Of all tenants, as of one moment."""
+        ...
+
     async def history(self, tenant: str, id: str) -> list[JobEvent]:
         """The transitions of one job, oldest first: of its latest life if it had several."""
         ...
@@ -211,6 +241,19 @@ class Backend(Protocol):
 
     async def elect(self, role: str, candidate: str, seconds: float) -> bool:
         """Whether the candidate leads for that long. Saves double work; proves nothing."""
+        ...
+
+
+@runtime_checkable
+class HandsOver(Protocol):
+    """A backend that can't close a whole queue by one commit: each job is marked by itself."""
+
+    async def hand_over(
+        self, tenant: str, jobs: Sequence[Job], move: str, target: str
+    ) -> list[Job]:
+        """Marks jobs as moved, before they are adopted elsewhere, and answers them as they were
+        then; asked again, the same. From then on nothing happens to them here.
+        """
         ...
 
 

@@ -305,6 +305,14 @@ class RecordStore(Protocol):
 
     async def survey(self, tenant: str, at: float) -> Survey: ...
 
+    async def tenants(self) -> list[str]:
+        """All that ever had a job, in order."""
+        ...
+
+    async def lapsing(self, tenant: str, after: float) -> list[KeyHold]:
+        """The holds that time alone will free, later than that; by scope."""
+        ...
+
     async def next_due(self, wanted: Wanted) -> Due:
         """`due_by` and `count` do not matter here."""
         ...

@@ -155,6 +155,14 @@ class OptimisticRecords:
             ],
         )
 
+    async def tenants(self) -> list[str]:
+        return sorted({tenant for tenant, _, _, _ in self._shared.counts})
+
+    async def lapsing(self, tenant: str, after: float) -> list[KeyHold]:
+        held = [one for (owner, _), one in self._shared.holds.items() if owner == tenant]
+        lapsing = [one for one in held if one.lapses_at is not None and one.lapses_at > after]
+        return sorted(lapsing, key=lambda one: one.scope)
+
     async def next_due(self, wanted: Wanted) -> Due:
         pending = [record.at for record in self._of(wanted.tenant) if _is_wanted(record, wanted)]
         records = (record for record, _ in self._shared.records.values())

@@ -16,7 +16,7 @@ from msgspec import Struct
 from penstock.errors import Corrupt
 from penstock.kernel.events import Event
 from penstock.wire.level import (
-    FORMAT_LEVEL,
+    UNMOVED_LEVEL,
     UNREADABLE,
     digest,
     require_known,
@@ -64,7 +64,7 @@ def encode_commit(
     at: float,
     previous: str,
     epoch: int = 0,
-    level: int = FORMAT_LEVEL,
+    level: int = UNMOVED_LEVEL,
 ) -> tuple[bytes, str]:
     """The object to store, and the chain digest after it."""
     body = _encoder.encode_lines(events)

@@ -5,21 +5,34 @@ below that level neither commits nor checkpoints.
 
     1  the first
     2  bulk imports: `imported`, `admitted`, `import_staged`, `import_advanced`, `import_aborted`
+    3  moves: `queue_moved`, `queue_reopened`, `filling_begun`, `filling_ended`, `filling_aborted`,
+       `adopted`, `key_carried`, the `fence` of `claimed`; only in queues that took part in one
+
+So code of level 2 goes on with a queue that never moved, and is refused by one that did.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Final
 
 import msgspec
 
 from penstock.errors import Corrupt, NewerFormat
+from penstock.kernel.moves import Move
 
-FORMAT_LEVEL: Final = 2
+FORMAT_LEVEL: Final = 3
+"""The highest that this code can read."""
+UNMOVED_LEVEL: Final = 2
 
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError)
 """What altered bytes raise when they are decoded; msgspec lets the second one through as it is."""
+
+
+def level_of(moves: Sequence[Move]) -> int:
+    """The level to write a queue at that took part in these moves: no higher than it has to be."""
+    return FORMAT_LEVEL if moves else UNMOVED_LEVEL
 
 
 def require_known(key: str, level: int) -> None:

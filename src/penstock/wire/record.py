@@ -13,10 +13,11 @@ from msgspec import Struct
 
 from penstock.errors import Corrupt
 from penstock.kernel.job import Job
+from penstock.kernel.moves import Move
 from penstock.kernel.settings import DEFAULT_SETTINGS, Settings
 from penstock.wire.level import (
-    FORMAT_LEVEL,
     UNREADABLE,
+    level_of,
     require_known,
     require_signature,
     signed,
@@ -31,6 +32,7 @@ class Charter(Struct, frozen=True, omit_defaults=True):
     """Queues that are paused, by tenant."""
     consumers: dict[str, tuple[int, float]] = {}
     swept_before: float = 0.0
+    moves: tuple[Move, ...] = ()
 
 
 class _Levelled(Struct, frozen=True):
@@ -61,7 +63,7 @@ def decode_job(key: str, data: bytes) -> Job:
 
 
 def encode_charter(charter: Charter) -> bytes:
-    return signed(_encoder.encode(_Levelled(FORMAT_LEVEL, charter)))
+    return signed(_encoder.encode(_Levelled(level_of(charter.moves), charter)))
 
 
 def decode_charter(key: str, data: bytes) -> Charter:

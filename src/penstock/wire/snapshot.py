@@ -16,14 +16,15 @@ from penstock.errors import Corrupt
 from penstock.kernel.imports import RunRecord, StagedRun
 from penstock.kernel.job import Job, State
 from penstock.kernel.manifest import SegmentRecord
+from penstock.kernel.moves import Move
 from penstock.kernel.segments import Segment, Source
 from penstock.kernel.settings import DEFAULT_SETTINGS, Settings
 from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import Hold, QueueCounts
 from penstock.wire.level import (
-    FORMAT_LEVEL,
     UNREADABLE,
     digest,
+    level_of,
     require_known,
     require_signature,
     signed,
@@ -88,6 +89,7 @@ class Overview(Struct, frozen=True, omit_defaults=True):
     queries: dict[str, int] = {}
     sources: list[SourceRecord] = []
     staged: list[StagedRun] = []
+    moves: tuple[Move, ...] = ()
 
 
 class CheckpointHead(Struct, frozen=True):
@@ -120,6 +122,7 @@ def overview(state: QueueState) -> Overview:
         queries=dict(sorted(state.imports.queries.items())),
         sources=_source_records(state),
         staged=sorted(state.imports.staged.values(), key=lambda staged: staged.run),
+        moves=state.moves,
     )
 
 
@@ -146,14 +149,15 @@ def encode_checkpoint(
     commit: int,
     chain: str,
     at: float,
-    level: int = FORMAT_LEVEL,
+    level: int | None = None,
 ) -> bytes:
+    level = level_of(parts.moves) if level is None else level
     head = CheckpointHead(level, commit, chain, at, jobs, digest(body), parts)
     return signed(_encoder.encode(head)) + b"\n" + body
 
 
 def checkpoint_of(
-    state: QueueState, *, commit: int, chain: str, at: float, level: int = FORMAT_LEVEL
+    state: QueueState, *, commit: int, chain: str, at: float, level: int | None = None
 ) -> bytes:
     """The whole checkpoint in one go, for small states, tests and vacuum's re-folding."""
     jobs = canonical(all_jobs(state))
@@ -185,6 +189,7 @@ def restore(parts: Overview, jobs: Sequence[Job], at: float) -> QueueState:
     state.settings = parts.settings
     state.consumers = dict(parts.consumers)
     state.swept_before = parts.swept_before
+    state.moves = parts.moves
     state.released = dict(parts.released)
     state.checkpoint_commit = parts.checkpoint_commit
     state.checkpoint_bytes = parts.checkpoint_bytes

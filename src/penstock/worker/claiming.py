@@ -8,7 +8,7 @@ from typing import Final
 
 from penstock.app.app import App
 from penstock.client.queue import Queue
-from penstock.errors import OutcomeUnknown, StoreError
+from penstock.errors import BeingFilled, OutcomeUnknown, StoreError
 from penstock.kernel.job import Job
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
@@ -60,7 +60,7 @@ class Claiming:
                     if self._options.burst and was_quiet:
                         return
                     await self._wait()
-            except (StoreError, OutcomeUnknown) as error:
+            except (StoreError, OutcomeUnknown, BeingFilled) as error:
                 self._complaints.trouble("a claim", error)
                 await self._services.clock.sleep(backoff.next_seconds())
             else:

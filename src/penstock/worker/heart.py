@@ -8,6 +8,7 @@ from typing import Final
 
 from penstock.client.queue import Queue
 from penstock.errors import (
+    BeingFilled,
     JobCancelled,
     LeaseLost,
     OutcomeUnknown,
@@ -76,7 +77,7 @@ class Heart:
             if not await within(lasts_seconds, self._clock, self._extend_all(runs, sent_at)):
                 raise TimeoutError
             self._complaints.fine()
-        except (StoreError, OutcomeUnknown, TimeoutError) as error:
+        except (StoreError, OutcomeUnknown, BeingFilled, TimeoutError) as error:
             self._complaints.trouble("a heartbeat", error)
         for run in runs:
             # By our own clock, from before the lease was asked for: it must be over by now.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.client.queue import Queue
-from penstock.errors import InvalidInput, OutcomeUnknown, PenstockError, StoreError
+from penstock.errors import BeingFilled, InvalidInput, OutcomeUnknown, PenstockError, StoreError
 from penstock.kernel.job import Job
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
@@ -113,7 +113,7 @@ class Settler:
         while True:
             try:
                 answer = await send()
-            except (StoreError, OutcomeUnknown) as error:
+            except (StoreError, OutcomeUnknown, BeingFilled) as error:
                 self._complaints.trouble(what, error)
                 await self._services.clock.sleep(backoff.next_seconds())
             else:

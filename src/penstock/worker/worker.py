@@ -23,6 +23,7 @@ from msgspec.structs import asdict, replace
 from penstock.app.app import App
 from penstock.app.context import JobContext
 from penstock.client.queue import Queue
+from penstock.errors import Moved
 from penstock.kernel.job import Job
 from penstock.maintenance.monitor import Monitor
 from penstock.ports.backend import WorkerRecord
@@ -156,6 +157,7 @@ class Worker:
         try:
             # Whatever ends first, be it with an error, ends the worker.
             await _any_of(essential)
+            self._lose_all_if_moved(essential)
         except asyncio.CancelledError:
             self._hurry.set()
             raise
@@ -237,6 +239,14 @@ class Worker:
         )
 
     # Stopping
+
+    def _lose_all_if_moved(self, tasks: set[asyncio.Task[Any]]) -> None:
+        """Nobody can tell a queue that is elsewhere now how an attempt ended: none counts."""
+        ended = [task for task in tasks if task.done() and not task.cancelled()]
+        moved = next((e for e in map(asyncio.Task.exception, ended) if isinstance(e, Moved)), None)
+        if moved is not None:
+            for attempt in self._room.runs:
+                attempt.lose(moved)
 
     async def _wind_down(
         self, settler: Settler, settling: asyncio.Task[Any], registration: Registration

@@ -44,6 +44,7 @@ from penstock.kernel.state import QueueState
 from penstock.ports.backend import (
     CancelledListener,
     Capabilities,
+    Contents,
     Filter,
     Stats,
     VacuumReport,
@@ -124,6 +125,9 @@ class LedgerEngine(GroupCommit):
         return await self._look(
             lambda state, at: views.stats(state, tenant, self._journal.head.commit, at)
         )
+
+    async def contents(self) -> Contents:
+        return await self._look(views.contents)
 
     async def history(self, tenant: str, id: str) -> list[JobEvent]:
         job = await self._look(lambda state, at: state.find(tenant, id, at))

@@ -24,7 +24,7 @@ from penstock.errors import (
 )
 from penstock.ports.store import Create, ObjectStore, PutMode
 from penstock.runtime.services import Services
-from penstock.wire.level import FORMAT_LEVEL, UNREADABLE, require_known
+from penstock.wire.level import UNMOVED_LEVEL, UNREADABLE, require_known
 
 LAYOUTS: Final = ("log", "single")
 """The first is the default."""
@@ -91,7 +91,7 @@ async def probe(store: ObjectStore, services: Services) -> None:
 
 
 async def _create(store: ObjectStore, layout: str, services: Services) -> Marker:
-    marker = Marker(FORMAT_LEVEL, layout, services.new_secret())
+    marker = Marker(UNMOVED_LEVEL, layout, services.new_secret())
     backoff = services.backoff(0.05, 2.0)
     for _ in range(_TRIES_MAX):
         try:

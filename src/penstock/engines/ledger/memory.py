@@ -27,8 +27,8 @@ from penstock.engines.ledger.journal import (
 from penstock.engines.presence import Presence
 from penstock.engines.side import SideObjects
 from penstock.errors import Gap
-from penstock.kernel.commands import AnyCommand
-from penstock.kernel.events import Event, JobEvent, position_of
+from penstock.kernel.commands import AnyCommand, Expire
+from penstock.kernel.events import SYSTEM_TENANT, Event, JobEvent, position_of
 from penstock.kernel.job import Job
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import Capabilities, VacuumReport
@@ -142,6 +142,8 @@ class MemoryJournal:
         return []
 
     async def vacuum(self, execute: Execute) -> VacuumReport:
+        # Asked for its answer's sake: the settings are those of now, and the queue is open.
+        await execute(Expire(SYSTEM_TENANT))
         horizon = self._services.clock.now() - self.state.settings.log_retention_seconds
         deleted = await sweep_imports(self._shared.side, lambda: self.state, execute, horizon)
         return VacuumReport(self._shared.first_commit, import_objects=deleted)

@@ -13,8 +13,8 @@ from penstock.kernel.job import Job, State
 from penstock.kernel.manifest import ChunkPlace, Row
 from penstock.kernel.segments import Segment, Waiting
 from penstock.kernel.state import QueueState
-from penstock.kernel.tenancy import QueueCounts, Tenancy
-from penstock.ports.backend import Filter, QueueStats, Stats
+from penstock.kernel.tenancy import Hold, QueueCounts, Tenancy
+from penstock.ports.backend import Contents, Filter, QueueStats, Stats, TenantContents
 
 
 class UnadmittedChunk(Struct, frozen=True):
@@ -78,6 +78,35 @@ def stats(state: QueueState, tenant: str, commit: int, at: float) -> Stats:
     rest = sum(unadmitted.values())
     totals[State.PENDING] += rest
     return Stats(named(totals), queues, len(tenancy.jobs), commit, at, rest)
+
+
+def contents(state: QueueState, at: float) -> Contents:
+    runs = state.imports.runs
+    return Contents(
+        at=at,
+        settings=state.settings,
+        tenants=[_tenant_contents(state, name, at) for name in sorted(state.tenants)],
+        moves=state.moves,
+        runs={run: record.jobs for run, record in runs.items() if record.status == "published"},
+        runs_aborted=tuple(run for run, record in runs.items() if record.status == "aborted"),
+        queries=dict(state.imports.queries),
+    )
+
+
+def _tenant_contents(state: QueueState, name: str, at: float) -> TenantContents:
+    tenancy = state.tenants[name]
+    unadmitted = sum(segment.unadmitted for segment in state.imports.segments(name))
+    held = [
+        (scope, hold)
+        for scope, hold in sorted(tenancy.keys.items(), key=lambda item: item[0])
+        if state.holder(name, scope, at) is hold and not _is_live(tenancy, hold)
+    ]
+    return TenantContents(name, len(tenancy.jobs) + unadmitted, sorted(tenancy.paused), held)
+
+
+def _is_live(tenancy: Tenancy, hold: Hold) -> bool:
+    job = tenancy.jobs.get(hold.id)
+    return job is not None and job.life == hold.life and not job.is_terminal
 
 
 def due_seconds(

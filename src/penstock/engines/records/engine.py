@@ -27,12 +27,19 @@ from penstock.engines.records.vacuum import Vacuum
 from penstock.engines.requests import Request
 from penstock.engines.side import SideObjects
 from penstock.errors import Gap, PenstockError, QueueClosed, StoreUnavailable, Unsupported
-from penstock.kernel.commands import Command, ImportCommand
-from penstock.kernel.events import EVENTS_PER_COMMIT, Event, JobEvent, commit_of, position_of
+from penstock.kernel.commands import Command, Expire, ImportCommand
+from penstock.kernel.events import (
+    EVENTS_PER_COMMIT,
+    SYSTEM_TENANT,
+    Event,
+    JobEvent,
+    commit_of,
+    position_of,
+)
 from penstock.kernel.job import Job
 from penstock.kernel.settings import Settings
 from penstock.kernel.state import QueueState
-from penstock.ports.backend import Capabilities, Filter, Stats, VacuumReport
+from penstock.ports.backend import Capabilities, Contents, Filter, Stats, VacuumReport
 from penstock.ports.records import RecordStore
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
@@ -120,13 +127,17 @@ class RecordsEngine(GroupCommit):
 
     async def jobs(self, tenant: str, filter: Filter) -> AsyncIterator[Job]:
         at = await self._now()
-        for job in await views.jobs(self._store, self.settings, tenant, filter, at):
+        for job in await views.jobs(self._store, self._charter, tenant, filter, at):
             yield job
 
     async def stats(self, tenant: str) -> Stats:
         at = await self._now()
         paused = self._charter.paused.get(tenant, [])
         return views.stats(await self._store.survey(tenant, at), paused, at)
+
+    async def contents(self) -> Contents:
+        at = await self._now()
+        return await views.contents(self._store, self._charter, at)
 
     async def history(self, tenant: str, id: str) -> list[JobEvent]:
         def look(state: QueueState, at: float) -> Job | None:
@@ -170,7 +181,8 @@ class RecordsEngine(GroupCommit):
         return position_of(await self._settled(), EVENTS_PER_COMMIT - 1)
 
     async def vacuum(self) -> VacuumReport:
-        await self._now()
+        # Asked for its answer's sake: the charter is that of now, and the queue is open.
+        await self.execute(Expire(SYSTEM_TENANT))
         vacuum = Vacuum(self._store, self._inbox.add, self._clock)
         return await vacuum.run(lambda: self._charter)
 

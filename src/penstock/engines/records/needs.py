@@ -6,34 +6,47 @@
   tenant together could take, and one more for each job that is cancelled before.
 - What has outlived its retention, oldest first; and of completed jobs those that will be too many.
 
-A pause, a resumption or new settings change what has to be read, so each has a turn of its own.
+A pause, a resumption, new settings and what opens or closes the queue change what has to be read,
+so each has a turn of its own.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import msgspec
 
 from penstock.engines.requests import Query, Request, Work
 from penstock.errors import PenstockError
 from penstock.kernel.commands import (
+    AbortFilling,
     Ack,
+    Adopt,
     Archive,
+    BeginFilling,
     Cancel,
+    CarriedKey,
+    CarryKeys,
     Claim,
     Configure,
+    EndFilling,
     Enqueue,
+    FindConflicts,
     Heartbeat,
+    MoveQueue,
     Nack,
+    Newcomer,
     Pause,
     Release,
+    ReopenQueue,
     Replay,
     Resume,
+    Submission,
     Unarchive,
 )
+from penstock.kernel.job import Job
 from penstock.kernel.settings import Settings
 from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import Scope
@@ -45,6 +58,11 @@ RETIREMENTS_PER_TURN: Final = 1_000
 """How many finished jobs leave with one turn at most, or twice as many as it has items."""
 _ROUNDING_SECONDS: Final = 0.001
 """A little too much is read rather than too little; the kernel decides to the digit."""
+
+
+_CHARTER_COMMANDS: Final = (
+    Pause, Resume, Configure, MoveQueue, ReopenQueue, BeginFilling, EndFilling, AbortFilling,
+)  # fmt: skip
 
 
 class Look(Query):
@@ -63,7 +81,7 @@ def runs(requests: list[Request]) -> Iterator[list[Request]]:
     """The requests in order, cut so that each run can be read for at once."""
     run: list[Request] = []
     for request in requests:
-        if isinstance(request.work, Pause | Resume | Configure):
+        if isinstance(request.work, _CHARTER_COMMANDS):
             if run:
                 yield run
             yield [request]
@@ -81,31 +99,22 @@ def is_read(works: list[Work]) -> bool:
 def need_of(works: list[Work], charter: Charter, head: Head, at: float) -> Need:
     ids: dict[tuple[str, str], None] = {}
     keys: dict[tuple[str, Scope], None] = {}
-    operations: list[tuple[str, str]] = []
-    claims: list[Claim] = []
+    claims = [work for work in works if isinstance(work, Claim)]
     claimable: Counter[str] = Counter()
-    items = acks = 0
+    completions = 0
     for work in works:
-        items += 1
         match work:
-            case Enqueue():
-                items += len(work.jobs)
-                for new in work.jobs:
-                    ids[work.tenant, new.id] = None
-                    if new.key is not None:
-                        keys[work.tenant, (new.queue, new.type, new.key)] = None
             case Claim():
-                claims.append(work)
-                operations.append((work.tenant, work.operation))
                 claimable[work.tenant] += work.count
             case Ack() | Heartbeat() | Nack() | Release():
-                items += len(work.items)
-                acks += len(work.items) if isinstance(work, Ack) else 0
                 ids.update(((work.tenant, item.id), None) for item in work.items)
+                completions += len(work.items) if isinstance(work, Ack) else 0
             case Cancel() | Replay() | Archive() | Unarchive():
-                items += len(work.ids)
                 ids.update(((work.tenant, id), None) for id in work.ids)
                 claimable[work.tenant] += len(work.ids) if isinstance(work, Cancel) else 0
+            case Enqueue() | Adopt() | CarryKeys() | FindConflicts():
+                _add_newcomers(work, ids, keys)
+                completions += len(work.jobs) if isinstance(work, Adopt) else 0
             case Look():
                 ids.update(dict.fromkeys(work.ids))
             case _:
@@ -113,9 +122,30 @@ def need_of(works: list[Work], charter: Charter, head: Head, at: float) -> Need:
     settings = _settings_after(works, charter.settings)
     fronts = [Front(Shelf.RUNNING, at - settings.clock_skew_seconds, 0, EXPIRIES_PER_TURN_MAX)]
     if not is_read(works):
-        fronts += _retirements(settings, at, items, head.completed + acks)
+        fronts += _retirements(settings, at, len(works) + len(ids), head.completed + completions)
+    operations = [(claim.tenant, claim.operation) for claim in claims]
     wanted = list(_wanted(claims, claimable, charter, at))
     return Need(fronts, list(ids), operations, wanted, list(keys))
+
+
+def _add_newcomers(
+    work: Enqueue | Adopt | CarryKeys | FindConflicts,
+    ids: dict[tuple[str, str], None],
+    keys: dict[tuple[str, Scope], None],
+) -> None:
+    match work:
+        case Enqueue() | Adopt():
+            newcomers: Iterable[Submission | Job | CarriedKey | Newcomer] = work.jobs
+        case CarryKeys():
+            newcomers = work.keys
+        case FindConflicts():
+            newcomers = work.newcomers
+        case _:
+            assert_never(work)
+    for new in newcomers:
+        ids[work.tenant, new.id] = None
+        if new.key is not None:
+            keys[work.tenant, (new.queue, new.type, new.key)] = None
 
 
 def wanted_by(

@@ -32,6 +32,7 @@ from penstock.ports.records import (
     Shelf,
 )
 from penstock.wire.commit import CHAIN_START, encode_commit
+from penstock.wire.level import level_of
 from penstock.wire.record import Charter, decode_charter, encode_charter
 
 
@@ -86,6 +87,7 @@ class Turn:
         state.settings = charter.settings
         state.consumers = charter.consumers
         state.swept_before = charter.swept_before
+        state.moves = charter.moves
         state.pending.at = self.head.at
         for tenant, queues in charter.paused.items():
             state.tenancy(tenant).paused.update(queues)
@@ -96,7 +98,7 @@ class Turn:
             state.adopt(job_in(stored))
         for held in found.holds:
             state.adopt_hold(held.tenant, held.scope, held.hold)
-        state.completed_elsewhere = self.head.completed - completed
+        state.retention.completed_elsewhere = self.head.completed - completed
         return versions
 
     def _change(self, commit: int, state: QueueState, versions: dict[int, int]) -> Change:
@@ -108,6 +110,7 @@ class Turn:
             writer=self._writer,
             at=self._at,
             previous=CHAIN_START,
+            level=level_of(state.moves),
         )
         return Change(
             commit=commit,
@@ -131,7 +134,7 @@ class Turn:
             for name, tenancy in sorted(state.tenants.items())
             if tenancy.paused
         }
-        charter = Charter(state.settings, paused, state.consumers, state.swept_before)
+        charter = Charter(state.settings, paused, state.consumers, state.swept_before, state.moves)
         if charter == self.charter:
             return None
         self.charter, self.charter_version = charter, commit

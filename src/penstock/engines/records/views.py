@@ -10,23 +10,23 @@ from penstock.engines.listing import listing, named
 from penstock.engines.records.shelves import shelves_for
 from penstock.kernel.events import Event, JobEvent, commit_of
 from penstock.kernel.job import Job, State
-from penstock.kernel.settings import Settings
+from penstock.kernel.moves import under_way
 from penstock.kernel.state import QueueState
 from penstock.kernel.transitions import TRAIL_POSITIONS_MAX
-from penstock.ports.backend import Filter, QueueStats, Stats
+from penstock.ports.backend import Contents, Filter, QueueStats, Stats, TenantContents
 from penstock.ports.records import Count, RecordStore, Survey, Waiting
 from penstock.wire.commit import decode_commit
-from penstock.wire.record import decode_job
+from penstock.wire.record import Charter, decode_job
 
 COMMITS_PER_READ: Final = 64
 
 
 async def jobs(
-    store: RecordStore, settings: Settings, tenant: str, filter: Filter, at: float
+    store: RecordStore, charter: Charter, tenant: str, filter: Filter, at: float
 ) -> list[Job]:
     bodies = await store.listing(tenant, shelves_for(filter), filter.queue, filter.type)
     state = QueueState()
-    state.settings = settings
+    state.settings, state.moves = charter.settings, charter.moves
     for body in bodies:
         state.adopt(decode_job("a listed record", body))
     return listing(state, tenant, filter, at)
@@ -46,6 +46,23 @@ def stats(survey: Survey, paused: Sequence[str], at: float) -> Stats:
     ]
     live = sum(count.now - count.left for count in survey.counts)
     return Stats(named(totals), queues, live, survey.commit, at)
+
+
+async def contents(store: RecordStore, charter: Charter, at: float) -> Contents:
+    names = sorted({*await store.tenants(), *charter.paused})
+    tenants = [await _tenant_contents(store, charter, name, at) for name in names]
+    return Contents(at, charter.settings, tenants, charter.moves)
+
+
+async def _tenant_contents(
+    store: RecordStore, charter: Charter, tenant: str, at: float
+) -> TenantContents:
+    counts = (await store.survey(tenant, at)).counts
+    jobs = sum(count.now - count.left for count in counts)
+    move = under_way(charter.moves)
+    held = await store.lapsing(tenant, at if move is None else min(at, move.as_of))
+    keys = [(one.scope, one.hold) for one in held]
+    return TenantContents(tenant, jobs, charter.paused.get(tenant, []), keys)
 
 
 async def history(store: RecordStore, job: Job | None, tenant: str, id: str) -> list[JobEvent]:

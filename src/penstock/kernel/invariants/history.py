@@ -28,7 +28,7 @@ from penstock.kernel.invariants.record import (
     job_events,
 )
 from penstock.kernel.job import State
-from penstock.kernel.transitions import TABLE
+from penstock.kernel.transitions import state_after
 
 Lapse: TypeAlias = Callable[[JobEvent, float], bool]
 """Whether a job with that last event may have left the live state by a time."""
@@ -50,8 +50,8 @@ class Stories:
             job = (event.tenant, event.id)
             self._note(job, event)
             if isinstance(event, Claimed):
-                fences[job] = event.position
-                self.claims[event.position] = event
+                fences[job] = event.lease.fence
+                self.claims[event.lease.fence] = event
                 self.operations.setdefault(event.operation, []).append(event)
             elif event.__class__ in ATTEMPT_ENDS and job in fences:
                 self.ends[fences.pop(job)] = event
@@ -60,7 +60,7 @@ class Stories:
         states = self._states.setdefault(job, [])
         before = None if isinstance(event, Enqueued) or not states else states[-1]
         # An event that can't happen is the log's own invariants' business.
-        states.append(TABLE.get((before, event.event), before or State.PENDING))
+        states.append(state_after(before, event) or before or State.PENDING)
         self._events.setdefault(job, []).append(event)
 
     def jobs(self) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from math import inf
 
 from penstock.kernel.events import (
+    Adopted,
     Cancelled,
     Claimed,
     Completed,
@@ -29,6 +30,7 @@ from penstock.kernel.invariants.record import (
     about,
     job_events,
 )
+from penstock.kernel.job import State
 
 
 def leases_are_exclusive(log: Iterable[Committed]) -> list[Violation]:
@@ -51,6 +53,8 @@ def leases_are_exclusive(log: Iterable[Committed]) -> list[Violation]:
                 if job in running:
                     found.append(about(4, commit, event, "a new life while a lease is live"))
                 running.pop(job, None)
+                if isinstance(event, Adopted) and event.lease is not None:
+                    running[job] = event.attempt
             case _ if event.__class__ in ATTEMPT_ENDS:
                 if running.pop(job, None) != event.attempt:  # type: ignore[union-attr]  # ends have it
                     found.append(about(4, commit, event, f"{event.event} without a live lease"))
@@ -65,17 +69,21 @@ def tokens_increase(log: Iterable[Committed]) -> list[Violation]:
     newest: dict[tuple[str, str], int] = {}
     fences: set[int] = set()
     for commit, event in job_events(log):
+        job = (event.tenant, event.id)
+        if isinstance(event, Adopted):
+            brought = event.lease or event.ended_lease
+            newest[job] = 0 if brought is None else brought.fence
         if not isinstance(event, Claimed):
             continue
-        job = (event.tenant, event.id)
-        if event.position in fences:
-            found.append(about(5, commit, event, f"fence {event.position} was given out twice"))
-        if event.position <= newest.get(job, 0):
-            found.append(about(5, commit, event, f"fence {event.position} does not increase"))
+        fence = event.lease.fence
+        if fence in fences:
+            found.append(about(5, commit, event, f"fence {fence} was given out twice"))
+        if fence <= newest.get(job, 0):
+            found.append(about(5, commit, event, f"fence {fence} does not increase"))
         if event.life > event.position:
             found.append(about(5, commit, event, "a lease on a life that has not begun"))
-        fences.add(event.position)
-        newest[job] = event.position
+        fences.add(fence)
+        newest[job] = fence
     return found
 
 
@@ -90,12 +98,13 @@ def terminal_is_final(log: Iterable[Committed]) -> list[Violation]:
         if isinstance(event, Enqueued):
             if job in ended and end is None:
                 found.append(about(7, commit, event, "a new life before the old one ended"))
-            ended[job], lives[job] = None, event.life
+            is_over = isinstance(event, Adopted) and event.state.is_terminal
+            ended[job], lives[job] = event if is_over else None, event.life
             continue
         if lives.get(job) != event.life:
             found.append(about(7, commit, event, f"{event.event} of a life that is not current"))
         if isinstance(event, Replayed):
-            if end is None or isinstance(end, Completed):
+            if end is None or _completed(end):
                 found.append(about(7, commit, event, "replayed, but it had neither failed nor was"))
             ended[job] = None
         elif event.event in ("archived", "unarchived"):
@@ -108,14 +117,18 @@ def terminal_is_final(log: Iterable[Committed]) -> list[Violation]:
     return found
 
 
+def _completed(end: JobEvent) -> bool:
+    return isinstance(end, Completed) or (isinstance(end, Adopted) and end.state is State.COMPLETED)
+
+
 class _Attempts:
     """What is counted of one job."""
 
     __slots__ = ("attempt", "failures", "max_attempts", "run_at")
 
     def __init__(self, event: Enqueued) -> None:
-        self.attempt = 0
-        self.failures = 0
+        self.attempt = event.attempt if isinstance(event, Adopted) else 0
+        self.failures = event.failures if isinstance(event, Adopted) else 0
         self.max_attempts = event.max_attempts
         self.run_at = event.run_at
 
@@ -174,6 +187,8 @@ def keys_are_unique(log: Iterable[Committed]) -> list[Violation]:
             continue
         key, until = keyed[job]
         scope = (event.tenant, event.queue, event.type, key)
+        if isinstance(event, Adopted) and event.state.is_terminal:
+            continue  # what it may still hold was carried by itself
         if isinstance(event, Enqueued | Replayed):
             id, life, held_until, is_live = holders.get(scope, ("", 0, -inf, False))
             if life != event.life and (is_live or held_until > event.at):

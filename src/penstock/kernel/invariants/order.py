@@ -8,6 +8,7 @@ from heapq import heappop, heappush
 
 from penstock.kernel.events import (
     Admitted,
+    Adopted,
     Claimed,
     Enqueued,
     Imported,
@@ -24,6 +25,7 @@ from penstock.kernel.invariants.record import (
     Violation,
     about,
 )
+from penstock.kernel.job import State
 
 _Rank = tuple[int, float, int, int]
 """Priority, when it is due, the position at which its life or its import began, and its row."""
@@ -83,6 +85,8 @@ class _Lanes:
         if isinstance(event, Admitted):
             self._places[job] = (event.source, event.row)
             self._admit(event)
+        if isinstance(event, Adopted) and event.state is not State.PENDING:
+            return
         if isinstance(event, Enqueued | Replayed) or event.__class__ in RETURNS:
             run_at: float = event.run_at  # type: ignore[union-attr]  # what waits says until when
             place, row = self._places.get(job, (event.life, 0))

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from penstock.kernel.events import (
     Admitted,
+    Adopted,
     Archived,
     Cancelled,
     Claimed,
@@ -106,8 +107,8 @@ class Call(Struct):
 # Sets of classes, since looking one up is much faster than `isinstance` with a union.
 JOB_EVENTS: Final[frozenset[type]] = frozenset(
     {
-        Admitted, Archived, Cancelled, Claimed, Completed, Enqueued, Expired, Extended, Failed,
-        Progressed, Released, Replayed, Retried, Snoozed, Unarchived,
+        Admitted, Adopted, Archived, Cancelled, Claimed, Completed, Enqueued, Expired, Extended,
+        Failed, Progressed, Released, Replayed, Retried, Snoozed, Unarchived,
     }
 )  # fmt: skip
 ENDS: Final[frozenset[type]] = frozenset({Completed, Failed, Cancelled})

@@ -11,7 +11,7 @@ from penstock.kernel.invariants.history import Stories
 from penstock.kernel.invariants.record import Committed, Violation, job_events
 from penstock.kernel.job import State
 from penstock.kernel.state import QueueState
-from penstock.kernel.transitions import TABLE
+from penstock.kernel.transitions import state_after
 
 
 class Deletion(Struct, frozen=True):
@@ -40,7 +40,7 @@ class Tally:
             counts = self._told.setdefault((event.tenant, event.queue), {})
             job = (event.tenant, event.id)
             before = None if isinstance(event, Enqueued) else self._current.get(job)
-            after = TABLE.get((before, event.event))
+            after = state_after(before, event)
             if after is None:
                 continue
             if before is not None:

@@ -16,6 +16,7 @@ from penstock.engines.ledger.log.floor import FIRST_SLOT
 from penstock.kernel import invariants
 from penstock.kernel.events import (
     Admitted,
+    Adopted,
     Archived,
     Claimed,
     Enqueued,
@@ -68,7 +69,7 @@ SCOPES: Final[dict[str, Scope]] = {
     "job": Scope(("tenant", "id"), JOB_EVENTS, job_laws),
     "keys": Scope(
         ("tenant", "queue", "type"),
-        frozenset({Enqueued, Replayed, *ENDS}),
+        frozenset({Enqueued, Adopted, Replayed, *ENDS}),
         invariants.keys_are_unique,
     ),
     ORDER: Scope(

@@ -18,6 +18,7 @@ from penstock.errors import FormatError, ObjectNotFound
 from penstock.kernel import invariants
 from penstock.kernel.events import (
     Admitted,
+    Adopted,
     Completed,
     Configured,
     Enqueued,
@@ -132,6 +133,8 @@ def _text(subject: Sequence[object]) -> str:
 
 def _slim(event: Event) -> Event:
     """Without what is for handlers and callers: no law looks at it."""
+    if isinstance(event, Adopted):
+        return replace(event, payload=ABSENT, result=ABSENT, meta=None)
     if isinstance(event, Enqueued):
         return replace(event, payload=ABSENT, meta=None)
     if isinstance(event, Completed):

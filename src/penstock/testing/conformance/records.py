@@ -33,13 +33,21 @@ from penstock.ports.records import (
     KeyHold,
     Need,
     Put,
-    Record,
     RecordStore,
     Removal,
     Shelf,
-    Wanted,
 )
 from penstock.testing.clock import EPOCH
+from penstock.testing.conformance.record_steps import (
+    a_change,
+    a_record,
+    candidates,
+    find,
+    lives,
+    put,
+    version,
+    write,
+)
 
 Connect: TypeAlias = Callable[[], RecordStore]
 
@@ -47,63 +55,6 @@ HANDLES = 4
 TURNS_EACH = 10
 SCOPE = ("default", "work", "k")
 CHANGED_SECONDS = 20.0
-
-
-def a_record(id: str, life: int, **fields: Any) -> Record:
-    given = {
-        "tenant": "default", "queue": "default", "type": "work", "key": None, "priority": 0,
-        "shelf": Shelf.PENDING, "at": EPOCH, "claim": None, "body": b"{}",
-        "id": id, "life": life, **fields,
-    }  # fmt: skip
-    return Record(**given)
-
-
-def a_change(commit: int, charter_found: int = 0, **fields: Any) -> Change:
-    given = {
-        "commit": commit, "at": EPOCH + commit, "events": b"commit %d" % commit,
-        "charter_found": charter_found, "charter": None, "removals": (), "puts": (), "holds": (),
-        "counts": (), "completed": 0, "departures": (), "sides": {}, "lapsed_at": 0.0, **fields,
-    }  # fmt: skip
-    return Change(**given)
-
-
-def candidates(count: int = 9, due_by: float = EPOCH, **fields: Any) -> Need:
-    given = {"tenant": "default", "queues": None, "paused": frozenset(), "types": None, **fields}
-    return Need(wanted=[Wanted(due_by=due_by, count=count, **given)])
-
-
-async def write(store: RecordStore, need: Need | None = None, /, **fields: Any) -> bool:
-    """One turn that writes this, whatever it finds."""
-    heads: list[Head] = []
-
-    def ask(head: Head) -> Need:
-        heads.append(head)
-        return need or Need()
-
-    def decide(found: Found) -> Change:
-        given = {"charter_found": heads[-1].charter_version, **fields}
-        return a_change(found.commit, **given)
-
-    return await store.turn(ask, decide, is_read=False)
-
-
-async def put(store: RecordStore, *records: Record) -> None:
-    assert await write(store, puts=[Put(record, None) for record in records])
-
-
-async def find(store: RecordStore, need: Need) -> Found:
-    seen: list[Found] = []
-    assert await store.turn(lambda head: need, seen.append, is_read=True)
-    return seen[-1]
-
-
-async def lives(store: RecordStore, need: Need) -> list[int]:
-    return sorted(stored.life for stored in (await find(store, need)).records)
-
-
-async def version(store: RecordStore, id: str) -> int:
-    [stored] = (await find(store, Need(ids=[("default", id)]))).records
-    return stored.version
 
 
 @pytest.mark.asyncio
@@ -284,6 +235,23 @@ class RecordStoreConformance:
             assert await write(store, holds=[HoldChange("default", scope, None, held)])
         assert await write(store, lapsed_at=EPOCH + 60)
         assert (await find(store, Need(keys=[("default", ("default", "work", "live"))]))).holds
+
+    async def test_keys_that_time_will_free_are_told(self, store: RecordStore) -> None:
+        for key, lapses_at in (("b", EPOCH + 60), ("a", EPOCH + 61), ("live", None)):
+            scope = ("default", "work", key)
+            held = KeyHold("default", scope, Hold(key, 1, EPOCH + 60), lapses_at)
+            assert await write(store, holds=[HoldChange("default", scope, None, held)])
+        assert [one.hold.id for one in await store.lapsing("default", EPOCH)] == ["a", "b"]
+        assert [one.hold.id for one in await store.lapsing("default", EPOCH + 60)] == ["a"]
+        assert await store.lapsing("neighbour", EPOCH) == []
+
+    async def test_everybody_who_ever_had_a_job_is_a_tenant(self, store: RecordStore) -> None:
+        assert await store.tenants() == []
+        for tenant in ("b", "a"):
+            for change in (1, -1):
+                counted = [CountChange(tenant, "q", State.PENDING, change, 0)]
+                assert await write(store, counts=counted)
+        assert await store.tenants() == ["a", "b"]
 
     async def test_differences_add_up(self, store: RecordStore) -> None:
         for now, left in ((3, 0), (-1, 1)):

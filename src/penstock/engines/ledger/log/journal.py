@@ -52,6 +52,7 @@ from penstock.ports.store import Create, ObjectStore
 from penstock.runtime.services import Services
 from penstock.runtime.tasks import both
 from penstock.wire.commit import Commit, decode_header, encode_commit
+from penstock.wire.level import level_of
 
 logger = logging.getLogger(__name__)
 
@@ -166,6 +167,7 @@ class LogJournal(StoredJournal):
             writer=self._writer,
             at=at,
             previous=self.head.chain,
+            level=level_of(self.state.moves),
         )
         return data, chain, commit_id
 

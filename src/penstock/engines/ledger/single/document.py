@@ -16,7 +16,7 @@ from penstock.engines.ledger.names import QUEUE
 from penstock.errors import Corrupt
 from penstock.kernel.events import Event, JobEvent
 from penstock.kernel.job import Job
-from penstock.wire.level import FORMAT_LEVEL, UNREADABLE, digest, require_known
+from penstock.wire.level import UNREADABLE, digest, require_known
 from penstock.wire.snapshot import Overview
 
 COMMIT_IDS_MAX: Final = 256
@@ -29,7 +29,7 @@ class JobRecord(Struct, frozen=True):
 
 
 class Document(Struct, frozen=True, kw_only=True):
-    format: int = FORMAT_LEVEL
+    format: int
     commit: int
     commit_id: str
     writer: str

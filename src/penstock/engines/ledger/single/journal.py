@@ -50,6 +50,7 @@ from penstock.kernel.job import Job
 from penstock.ports.backend import VacuumReport
 from penstock.ports.store import Create, ObjectStore, PutMode, Replace, Written
 from penstock.runtime.services import Services
+from penstock.wire.level import level_of
 from penstock.wire.snapshot import all_jobs, canonical, overview, restore
 
 logger = logging.getLogger(__name__)
@@ -179,6 +180,7 @@ class SingleJournal(StoredJournal):
     ) -> Document:
         window = [*self._window, *events][-WINDOW_EVENTS_MAX:]
         return Document(
+            format=level_of(self.state.moves),
             commit=commit,
             commit_id=commit_id,
             writer=self._writer,

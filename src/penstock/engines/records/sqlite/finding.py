@@ -91,6 +91,17 @@ class Finder:
                 rows += self._rows("list_kept", {**asked, "shelf": shelf.value})
         return [row[0] for row in rows]
 
+    def tenants(self) -> list[str]:
+        return [row[0] for row in self._rows("tenants")]
+
+    def lapsing(self, tenant: str, after: float) -> list[KeyHold]:
+        return [
+            KeyHold(tenant, (queue, type, key), Hold(id, life, until), lapses_at)
+            for queue, type, key, id, life, until, lapses_at in self._rows(
+                "lapsing", {"tenant": tenant, "after": after}
+            )
+        ]
+
     def departure(self, tenant: str, id: str) -> Departure | None:
         rows = self._rows("departure", {"tenant": tenant, "id": id})
         if not rows:

@@ -121,3 +121,20 @@ SELECT first_commit FROM penstock_head;
 -- name: sides
 -- Side objects that a job names, or once did.
 SELECT key, released_at FROM penstock_sides;
+
+-- name: tenants
+-- All that ever had a job, a step in the index each.
+WITH RECURSIVE each (tenant) AS (
+    SELECT min(tenant) FROM penstock_counts
+    UNION ALL
+    SELECT (SELECT min(tenant) FROM penstock_counts WHERE tenant > each.tenant)
+    FROM each WHERE each.tenant IS NOT NULL
+)
+SELECT tenant FROM each WHERE tenant IS NOT NULL;
+
+-- name: lapsing
+-- The keys of one tenant that time alone will free, after a time. Parameters: tenant, after.
+SELECT queue, type, key, id, life, until, lapses_at
+FROM penstock_holds
+WHERE tenant = :tenant AND lapses_at > :after
+ORDER BY queue, type, key;

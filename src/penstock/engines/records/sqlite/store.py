@@ -25,6 +25,7 @@ from penstock.ports.records import (
     Departure,
     Due,
     Head,
+    KeyHold,
     Shelf,
     Survey,
     Wanted,
@@ -126,6 +127,12 @@ class SqliteStore:
 
     async def survey(self, tenant: str, at: float) -> Survey:
         return await self._read(lambda: self._reader.survey(tenant, at))
+
+    async def tenants(self) -> list[str]:
+        return await self._read(self._reader.tenants)
+
+    async def lapsing(self, tenant: str, after: float) -> list[KeyHold]:
+        return await self._read(lambda: self._reader.lapsing(tenant, after))
 
     async def next_due(self, wanted: Wanted) -> Due:
         return await self._read(lambda: self._reader.next_due(wanted))

@@ -31,6 +31,7 @@ from penstock.testing.conformance.backend.importing import Importing
 from penstock.testing.conformance.backend.keeping_alive import KeepingAlive
 from penstock.testing.conformance.backend.leases import Leases
 from penstock.testing.conformance.backend.looking import Looking
+from penstock.testing.conformance.backend.moving import Moving
 from penstock.testing.conformance.backend.pausing import Pausing
 from penstock.testing.conformance.backend.payloads import Payloads
 from penstock.testing.conformance.backend.replaying import Replaying
@@ -63,6 +64,7 @@ class BackendConformance(
     Looking,
     Events,
     Calls,
+    Moving,
     Closing,
     Setting,
 ):

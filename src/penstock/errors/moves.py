@@ -1,0 +1,76 @@
+"""What can be said about a queue that moves, or has moved, to another address."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.errors.root import PenstockError
+
+NAMED_MAX: Final = 5
+"""How many conflicts a message names."""
+
+
+class MoveProblem(PenstockError):
+    """Something about a move of a whole queue."""
+
+
+class Moved(MoveProblem):
+    def __init__(self, target: str) -> None:
+        super().__init__(f"this queue has moved to {target}; open it there")
+        self.target = target
+
+
+class BeingFilled(MoveProblem):
+    def __init__(self, source: str) -> None:
+        super().__init__(
+            f"this queue is being filled from {source} and opens when all is there; "
+            f"if nobody does so, run `penstock migrate {source}` to here again"
+        )
+        self.source = source
+
+
+class MoveConflict(MoveProblem):
+    def __init__(self, conflicts: Sequence[str], count: int | None = None) -> None:
+        count = len(conflicts) if count is None else count
+        named = "; ".join(conflicts[:NAMED_MAX])
+        more = f"; and {count - NAMED_MAX:,} more" if count > NAMED_MAX else ""
+        super().__init__(
+            f"the target has {count:,} of its own in the way: {named}{more}. "
+            "Nothing was moved: cancel and archive them there, or choose an empty target"
+        )
+        self.conflicts = tuple(conflicts)
+        self.count = count
+
+
+class MoveUnverified(MoveProblem):
+    def __init__(self, difference: str) -> None:
+        super().__init__(
+            f"what arrived is not what was sent: {difference}. The target stays closed and the "
+            "source has everything; run `penstock doctor` on both, then migrate again"
+        )
+        self.difference = difference
+
+
+class MoveAborted(MoveProblem):
+    def __init__(self, peer: str) -> None:
+        super().__init__(
+            f"this move between here and {peer} was aborted; "
+            "finish that with `penstock migrate --abort`, then begin anew"
+        )
+        self.peer = peer
+
+
+class MoveBegun(MoveProblem):
+    def __init__(self, jobs: int) -> None:
+        super().__init__(
+            f"{jobs:,} jobs were adopted by the target, so the move can't be aborted any more; "
+            "run `penstock migrate` again to finish it"
+        )
+        self.jobs = jobs
+
+
+class MoveUnknown(MoveProblem):
+    def __init__(self, move: str) -> None:
+        super().__init__(f"no move {move!r} is known here; begin with `penstock migrate`")
+        self.move = move

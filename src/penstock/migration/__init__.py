@@ -1,0 +1,1 @@
+"""Moving a whole queue to another address, between any two backends."""
