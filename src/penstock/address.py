@@ -6,23 +6,28 @@ Precedence: an argument of the call, then the URL's query, then `PENSTOCK_…` i
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from msgspec import Struct
 
 from penstock.errors import InvalidURL
+from penstock.errors.addresses import without_credentials
 from penstock.kernel.settings import Settings
 
-SCHEMES: Final = ("memory", "file", "s3", "gs", "az", "sqlite")
+SCHEMES: Final = ("memory", "file", "s3", "gs", "az", "sqlite", "postgresql", "postgres")
 STORES: Final = ("file", "s3", "gs", "az")
 """Those of queues that lie in an object store."""
-RECORD_SCHEMES: Final = ("sqlite",)
+RECORD_SCHEMES: Final = ("sqlite", "postgresql", "postgres")
 """Those that keep one record per job, and have no layout."""
+SERVER_SCHEMES: Final = ("postgresql", "postgres")
+"""Those of servers, whose URLs have credentials and parameters of their drivers' own."""
 LAYOUTS: Final = ("log", "single")
+_SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,49}")
 _SETTINGS: Final = frozenset(Settings.__struct_fields__)
 _ON: Final = {"on": True, "true": True, "1": True, "yes": True}
 _OFF: Final = {"off": False, "false": False, "0": False, "no": False}
@@ -40,6 +45,7 @@ class Options(Struct, kw_only=True):
     outcome_seconds_max: float = 60.0
     region: str | None = None
     endpoint: str | None = None
+    schema: str = "penstock"
 
 
 class Address(Struct, frozen=True):
@@ -51,6 +57,13 @@ class Address(Struct, frozen=True):
     """The folder, or the prefix within the bucket."""
     options: Options
     settings: dict[str, float]
+    server_url: str = ""
+    """Of a server: what its driver takes, so without options of ours. Not to be shown."""
+
+    @property
+    def shown_url(self) -> str:
+        """For messages."""
+        return without_credentials(self.url)
 
     @property
     def absolute_url(self) -> str:
@@ -73,13 +86,19 @@ def parse(url: str | None, given: Mapping[str, Any]) -> Address:
     settings: dict[str, float] = {}
     known = set(Options.__struct_fields__) | _SETTINGS
     said = {name: value for name, value in environment.items() if name in known}
+    server_url = ""
+    if scheme in SERVER_SCHEMES:
+        others = {name: query.pop(name) for name in list(query) if name not in known}
+        server_url = f"{url.partition('?')[0]}?{urlencode(others)}"
     for name, value in {**said, **query, **given}.items():
         _set(url, options, settings, name, value)
     if options.layout is not None and options.layout not in LAYOUTS:
         raise InvalidURL(url, f"layout={options.layout}: known are {', '.join(LAYOUTS)}")
     if options.layout is not None and scheme in RECORD_SCHEMES:
         raise InvalidURL(url, f"layout={options.layout}: {scheme}:// has tables and no layout")
-    return Address(url, scheme, place, path, options, settings)
+    if not _SCHEMA.fullmatch(options.schema):
+        raise InvalidURL(url, f"schema={options.schema}: small letters, digits and _, at most 50")
+    return Address(url, scheme, place, path, options, settings, server_url)
 
 
 def _split(url: str) -> tuple[str, str, str, dict[str, str]]:
@@ -95,7 +114,7 @@ def _split(url: str) -> tuple[str, str, str, dict[str, str]]:
     if scheme not in SCHEMES:
         known = ", ".join(f"{name}://" for name in SCHEMES)
         raise InvalidURL(url, f"the scheme {scheme}:// is not known; known are {known}")
-    if "@" in place:
+    if "@" in place and scheme not in SERVER_SCHEMES:
         raise InvalidURL(url.replace(place, "…"), "credentials come from the environment")
     if scheme == "file" and place:
         raise InvalidURL(url, f"a folder is written file:///{place}{path}, with three slashes")

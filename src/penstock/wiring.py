@@ -125,9 +125,16 @@ def open_patient_store(address: Address, services: Services) -> ObjectStore:
 
 def open_records(address: Address, services: Services) -> RecordStore:
     """The record store that an address with one names."""
+    options = address.options
+    if address.scheme in ("postgresql", "postgres"):
+        from penstock.engines.records.postgres.store import PostgresStore
+
+        return PostgresStore(
+            address.server_url, services, schema=options.schema, fsync=options.fsync
+        )
     from penstock.engines.records.sqlite.store import SqliteStore
 
-    return SqliteStore(address.path, services, fsync=address.options.fsync)
+    return SqliteStore(address.path, services, fsync=options.fsync)
 
 
 def open_backend(address: Address, services: Services | None = None) -> Backend:

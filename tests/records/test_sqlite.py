@@ -14,11 +14,12 @@ import pytest
 import penstock
 from penstock import NewJob, Queue
 from penstock.engines.records.sqlite import database
-from penstock.engines.records.sqlite.statements import migrations, statements
+from penstock.engines.records.statements import migrations, statements
 from penstock.errors import Corrupt, InvalidURL, NewerFormat, StoreDenied, StoreUnavailable
 from penstock.kernel.job import State
 from penstock.testing.conformance.backend.steps import claim_one, completed, found, ids
 
+PACKAGE = "penstock.engines.records.sqlite"
 BACKLOG = 2_000
 CLAIM = {
     "tenant": "default", "queue": "q1", "type": "work", "priority": 0, "due_by": 9e9,
@@ -120,7 +121,7 @@ async def test_a_schema_newer_than_the_code_is_refused(path: Path) -> None:
     with pytest.raises(NewerFormat, match="upgrade penstock") as raised:
         async with penstock.open(f"sqlite://{path}"):
             pass
-    assert (raised.value.level, raised.value.known) == (99, len(migrations()))
+    assert (raised.value.level, raised.value.known) == (99, len(migrations(PACKAGE)))
 
 
 async def test_two_that_make_one_queue_at_the_same_time_make_one(path: Path) -> None:
@@ -210,7 +211,7 @@ async def test_every_lookup_goes_by_an_index(queue: Queue, path: Path) -> None:
     await queue.enqueue_many([NewJob("work", queue=f"q{n % 3}") for n in range(BACKLOG)])
     with connected(path) as connection:
         for file in ("finding.sql", "writing.sql", "objects.sql"):
-            for name, statement in statements(file).items():
+            for name, statement in statements(PACKAGE, file).items():
                 if name in WHOLE_TABLES:
                     continue
                 named = dict.fromkeys(re.findall(r":([a-z_]+)", statement), 0)
@@ -233,7 +234,7 @@ async def test_a_claim_costs_the_same_whatever_the_depth(queue: Queue, path: Pat
 
             connection.set_progress_handler(step, 1)
             for name in ("lanes", "candidates", "front", "lease_end"):
-                statement = statements("finding.sql")[name]
+                statement = statements(PACKAGE, "finding.sql")[name]
                 given = {**dict.fromkeys(re.findall(r":([a-z_]+)", statement), 5), **CLAIM}
                 connection.execute(statement, given).fetchall()
             steps.append(taken)

@@ -45,7 +45,7 @@ async def opened(
     if not make:
         await require_queue(address)
     queue = open_queue(address.url, tenant=address.options.tenant, **options)
-    with spinner(f"opening {address.url}"):
+    with spinner(f"opening {address.shown_url}"):
         await queue.start()
     try:
         yield queue

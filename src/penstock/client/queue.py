@@ -19,7 +19,7 @@ from penstock.client.calls import Calls
 from penstock.client.importing import Importing
 from penstock.client.leasing import Leasing
 from penstock.client.newjob import NewJob, check_name, check_seconds, submission
-from penstock.errors import InvalidInput, PenstockError
+from penstock.errors import InvalidInput, PenstockError, Unsupported
 from penstock.kernel import commands
 from penstock.kernel.commands import Receipt, Submission
 from penstock.kernel.events import SYSTEM_TENANT, Event, JobEvent
@@ -34,7 +34,7 @@ from penstock.kernel.job import (
     State,
 )
 from penstock.kernel.retry import RetryPolicy
-from penstock.ports.backend import Filter, Stats, VacuumReport, WorkerRecord
+from penstock.ports.backend import Filter, Stats, Transactional, VacuumReport, WorkerRecord
 
 Value = TypeVar("Value")
 
@@ -62,24 +62,30 @@ class Queue(Leasing, Importing):
         meta: dict[str, Any] | None = None,
         trace: str | None = None,
         codec: str | None = None,
+        connection: Any = None,
     ) -> Receipt:
-        """Adds a job. When this returns it is durable, or was there before: see the receipt."""
+        """Adds a job. When this returns it is durable, or was there before: see the receipt.
+
+        With a `connection` of yours, in a transaction, it becomes true when that commits
+        (PostgreSQL).
+        """
         new = NewJob(
             type, payload, queue, id, key, unique_seconds, priority, delay_seconds, run_at,
             max_attempts, retry, timeout_seconds, meta, trace, codec,
         )  # fmt: skip
         prepared = self._prepared(new) or await self._offloaded(new)
-        outcome = (await self._backend.execute(commands.Enqueue(self.tenant, [prepared])))[0]
-        receipt = raised(outcome)
+        receipt = raised((await self._enqueued([prepared], connection))[0])
         return receipt if receipt.status != "completed" else await self._opened(receipt)
 
-    async def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Receipt | PenstockError]:
-        """Adds many jobs with one commit, in order; one outcome each."""
+    async def enqueue_many(
+        self, jobs: Iterable[NewJob], *, connection: Any = None
+    ) -> list[Receipt | PenstockError]:
+        """Adds many jobs with one commit, in order; one outcome each. `connection`: as above."""
         prepared = [self._prepared(new) or await self._offloaded(new) for new in jobs]
         check_count("enqueue_many", len(prepared))
         if not prepared:
             return []
-        outcomes = await self._backend.execute(commands.Enqueue(self.tenant, prepared))
+        outcomes = await self._enqueued(prepared, connection)
         return [
             await self._opened(outcome)
             if isinstance(outcome, Receipt) and outcome.status == "completed"
@@ -243,6 +249,17 @@ class Queue(Leasing, Importing):
 
     async def drop_consumer(self, name: str) -> None:
         await self._backend.execute(commands.DropConsumer(SYSTEM_TENANT, name))
+
+    async def _enqueued(
+        self, prepared: list[Submission], connection: Any
+    ) -> list[commands.Outcome[Receipt]]:
+        command = commands.Enqueue(self.tenant, prepared)
+        if connection is None:
+            return await self._backend.execute(command)
+        if not isinstance(self._backend, Transactional):
+            backend = self.capabilities.backend
+            raise Unsupported("enqueuing in a transaction of yours", backend)
+        return await self._backend.execute_within(connection, command)
 
     def _prepared(self, new: NewJob) -> Submission | None:
         """The job in the form that the kernel takes; None if it is too large to go inline."""

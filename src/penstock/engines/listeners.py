@@ -41,9 +41,13 @@ class Listeners:
         await self._present.wait()
 
     @property
-    def await_ends(self) -> bool:
+    def await_events(self) -> bool:
         """Whether somebody wants to know the events, and not only that there were some."""
-        return bool(self._ends)
+        return bool(self._ends) or self.await_cancellations
+
+    @property
+    def await_cancellations(self) -> bool:
+        return bool(self._cancellations)
 
     @contextmanager
     def end_of(self, tenant: str, id: str) -> Iterator[asyncio.Future[EndEvent | None]]:

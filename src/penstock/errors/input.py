@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from penstock.errors.addresses import without_credentials
 from penstock.errors.root import PenstockError
 
 
@@ -13,6 +14,7 @@ class InvalidInput(PenstockError, ValueError):
 
 class InvalidURL(InvalidInput):
     def __init__(self, url: str, problem: str) -> None:
+        url = without_credentials(url)
         super().__init__(f"{url!r} is not a queue's address: {problem}")
         self.url = url
         self.problem = problem

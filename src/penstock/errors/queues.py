@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.errors.addresses import without_credentials
 from penstock.errors.root import PenstockError
 
 
@@ -40,6 +41,7 @@ class Gap(PenstockError):
 
 class NoQueue(PenstockError):
     def __init__(self, url: str) -> None:
+        url = without_credentials(url)
         super().__init__(
             f"there is no queue at {url}; check the address, or make one with `penstock enqueue`"
         )

@@ -41,7 +41,9 @@ class StoreDenied(StoreError):
 
 class StoreMissing(StoreError):
     def __init__(self, store: str, cause: str) -> None:
-        super().__init__(store, "", f"the bucket or container does not exist, create it: {cause}")
+        super().__init__(
+            store, "", f"the bucket, container or database does not exist, create it: {cause}"
+        )
 
 
 class StoreFull(StoreError):

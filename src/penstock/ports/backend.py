@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
-from penstock.kernel.commands import Command
+from penstock.kernel.commands import Command, Enqueue, Outcome, Receipt
 from penstock.kernel.events import Cancelled, EndEvent, Event, JobEvent
 from penstock.kernel.job import Job, State
 from penstock.kernel.moves import Move
@@ -270,4 +270,15 @@ class Announcing(Protocol):
 
     def following(self) -> AbstractContextManager[None]:
         """While entered, others' commits are looked for as they happen."""
+        ...
+
+
+@runtime_checkable
+class Transactional(Protocol):
+    """A backend that can decide within a transaction of the caller's own."""
+
+    async def execute_within(self, connection: Any, command: Enqueue) -> list[Outcome[Receipt]]:
+        """Decides and answers; it becomes true and durable with the caller's transaction, or
+        never was. `Unsupported` where the store has no transactions to take part in.
+        """
         ...

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
@@ -344,5 +344,19 @@ class RecordStore(Protocol):
 
         With them go the departures whose events are all gone, and what is known of side objects
         that were released before. Answers how many commits went.
+        """
+        ...
+
+
+@runtime_checkable
+class TransactionalStore(Protocol):
+    """A store whose turns can be part of a transaction that somebody else has begun."""
+
+    async def turn_within(self, connection: Any, ask: Ask, decide: Decide) -> bool:
+        """A turn on a connection of the caller's, which stands if that transaction does.
+
+        False: nothing was written, ask again; that transaction is as it was before. As long as it
+        lasts nobody must wait for what it only looked at, so it locks nothing and reserves
+        nothing; and the charter may change before it ends.
         """
         ...

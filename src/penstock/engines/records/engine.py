@@ -11,10 +11,14 @@ lists are read straight from the store, after such a turn.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager
 from math import inf
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace
 
 from penstock.engines.calibration import CommitClock
 from penstock.engines.group_commit import OUTCOME_SECONDS_MAX, GroupCommit
@@ -24,10 +28,10 @@ from penstock.engines.records import views
 from penstock.engines.records.needs import Look, runs, wanted_by
 from penstock.engines.records.turns import Turn, charter_in
 from penstock.engines.records.vacuum import Vacuum
-from penstock.engines.requests import Request
+from penstock.engines.requests import Request, Work
 from penstock.engines.side import SideObjects
 from penstock.errors import Gap, PenstockError, QueueClosed, StoreUnavailable, Unsupported
-from penstock.kernel.commands import Command, Expire, ImportCommand
+from penstock.kernel.commands import Command, Enqueue, Expire, ImportCommand, Outcome, Receipt
 from penstock.kernel.events import (
     EVENTS_PER_COMMIT,
     SYSTEM_TENANT,
@@ -39,8 +43,15 @@ from penstock.kernel.events import (
 from penstock.kernel.job import Job
 from penstock.kernel.settings import Settings
 from penstock.kernel.state import QueueState
-from penstock.ports.backend import Capabilities, Contents, Filter, Stats, VacuumReport
-from penstock.ports.records import RecordStore
+from penstock.ports.backend import (
+    CancelledListener,
+    Capabilities,
+    Contents,
+    Filter,
+    Stats,
+    VacuumReport,
+)
+from penstock.ports.records import Head, Need, RecordStore, TransactionalStore
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
 from penstock.wire.commit import decode_commit
@@ -55,6 +66,8 @@ RETRY_SECONDS_MAX: Final = 0.25
 """How long a turn that lost against another waits before it is taken again."""
 TURNS_LOST_MAX: Final = 200
 """Nobody is that unlucky in half a minute: something is not what it should be."""
+TURNS_WITHIN_MAX: Final = 10
+"""The same in a transaction of the caller's, where waiting would only make others wait."""
 LOOK_SECONDS_MAX: Final = 5.0
 """Others' commits are looked for this often, whatever the store says."""
 COMMITS_PER_READ: Final = 16
@@ -83,6 +96,10 @@ class RecordsEngine(GroupCommit):
         self._charter_version = 0
         self._seen = 0
         """The newest commit that the listeners were told of."""
+        self._catching_up = asyncio.Lock()
+        """So that nobody is told of the same thing twice."""
+        self._noticed = 0
+        """The newest commit that was there at the last look."""
 
     @property
     def _presence(self) -> Presence:
@@ -115,6 +132,35 @@ class RecordsEngine(GroupCommit):
         if isinstance(command, ImportCommand):
             raise self._no_imports()
         return await super().execute(command)
+
+    async def execute_within(self, connection: Any, command: Enqueue) -> list[Outcome[Receipt]]:
+        self._require_open()
+        if not isinstance(self._store, TransactionalStore):
+            raise Unsupported("enqueuing in a transaction of yours", self.capabilities.backend)
+        await self._require_time()
+        turn = self._new_turn([command])
+
+        def ask(head: Head) -> Need:
+            # What has to leave can do so with others: that transaction may last.
+            return replace(turn.ask(head), fronts=())
+
+        for _ in range(TURNS_WITHIN_MAX):
+            turn.begin(self._clock.now())
+            if await self._store.turn_within(connection, ask, turn.decide):
+                [answer] = turn.answers
+                if isinstance(answer, PenstockError):
+                    raise answer
+                outcomes: list[Outcome[Receipt]] = answer
+                return outcomes
+        raise StoreUnavailable(
+            self.capabilities.backend, "", "another was first; take your transaction again"
+        )
+
+    def watch_cancelled(self, tenant: str, tell: CancelledListener) -> AbstractContextManager[None]:
+        return self._listeners.cancellations_of(tenant, tell)
+
+    def following(self) -> AbstractContextManager[None]:
+        return self._listeners.listening()
 
     # Reads
 
@@ -213,25 +259,34 @@ class RecordsEngine(GroupCommit):
 
     async def _follow(self) -> None:
         """Looks for others' commits while somebody waits for news."""
-        complaints = Complaints(logger, self._services.clock)
+        complaints, is_settled = Complaints(logger, self._services.clock), True
         while True:
             await self._listeners.some()
             try:
-                await self._store.changed(LOOK_SECONDS_MAX)
-                await self._catch_up()
+                await self._store.changed(LOOK_SECONDS_MAX if is_settled else RETRY_SECONDS_MAX)
+                is_settled = await self._catch_up()
             except PenstockError as error:
                 complaints.trouble("following the queue", error)
                 await self._services.clock.sleep(LOOK_SECONDS_MAX)
                 continue
             complaints.fine()
 
-    async def _catch_up(self) -> None:
+    async def _catch_up(self) -> bool:
+        """Whether that was all: nothing newer is there that can't be read yet."""
+        async with self._catching_up:
+            return await self._tell_of_news()
+
+    async def _tell_of_news(self) -> bool:
         head = await self._store.head()
         self._note_charter(charter_in(head), head.charter_version)
+        if head.commit > self._noticed:
+            # What it brought can be claimed, even if its events can't be read yet.
+            self._noticed = head.commit
+            self._listeners.commits.set()
         if head.readable <= self._seen:
-            return
+            return head.readable >= head.commit
         missed: list[Event] | None = []
-        if self._listeners.await_ends:
+        if self._listeners.await_events:
             page = await self._store.commits(self._seen, COMMITS_TOLD_MAX)
             missed = None
             if len(page) < COMMITS_TOLD_MAX:
@@ -242,6 +297,7 @@ class RecordsEngine(GroupCommit):
         self._seen = head.readable
         self._note_readable(head.readable)
         self._listeners.tell(missed)
+        return head.readable >= head.commit
 
     async def _settled(self) -> int:
         """The newest commit as of the call, once it and all before it can be read."""
@@ -273,7 +329,7 @@ class RecordsEngine(GroupCommit):
 
     async def _take_turn(self, requests: list[Request]) -> None:
         await self._require_time()
-        turn = Turn(requests, self._services.luck, self._writer, self._services.new_secret())
+        turn = self._new_turn([request.work for request in requests])
         backoff = self._services.backoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
         for _ in range(TURNS_LOST_MAX):
             turn.begin(self._clock.now())
@@ -285,11 +341,17 @@ class RecordsEngine(GroupCommit):
                 self.capabilities.backend, "", f"{TURNS_LOST_MAX} turns in a row were lost"
             )
         self._note_charter(turn.charter, turn.charter_version)
+        if turn.is_read and self._listeners.await_cancellations:
+            # Whoever looks knows, and whoever knows tells.
+            await self._catch_up()
         self._note_readable(turn.head.readable)
         for request, answer in zip(requests, turn.answers, strict=True):
             self._answer(request, answer)
         if turn.events:
             self._listeners.tell(turn.events)
+
+    def _new_turn(self, works: list[Work]) -> Turn:
+        return Turn(works, self._services.luck, self._writer, self._services.new_secret())
 
     async def _require_time(self) -> None:
         """Refuses to write with a clock that is too far from the store's."""

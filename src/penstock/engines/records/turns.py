@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.engines.records.needs import is_read, need_of
 from penstock.engines.records.shelves import job_in, record_of, shelf_of
-from penstock.engines.requests import Request, decided
+from penstock.engines.requests import Work, decided
 from penstock.kernel.batch import Batch
 from penstock.kernel.changes import Changes
 from penstock.kernel.events import Event
@@ -41,7 +41,7 @@ class Turn:
 
     def __init__(
         self,
-        requests: Sequence[Request],
+        works: Sequence[Work],
         luck: Callable[[], float],
         writer: str,
         commit_id: str,
@@ -51,7 +51,7 @@ class Turn:
         self.charter = Charter()
         """As it is after the turn, with its version."""
         self.charter_version = 0
-        self._works = [request.work for request in requests]
+        self._works = list(works)
         self.is_read = is_read(self._works)
         self._luck = luck
         self._writer = writer

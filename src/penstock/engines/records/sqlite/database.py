@@ -16,7 +16,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.engines.records.sqlite.statements import migrations
+from penstock.engines.records.statements import migrations
 from penstock.errors import (
     Corrupt,
     NewerFormat,
@@ -151,7 +151,7 @@ class Database:
             step = step % _BUSY_STEP_MAX + 1
 
     def _migrate(self) -> None:
-        scripts = migrations()
+        scripts = migrations(__package__)
         if self._version() == len(scripts):
             return
         with self.writing():

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from penstock.engines.records.sqlite.database import Database
-from penstock.engines.records.sqlite.statements import statements
+from penstock.engines.records.statements import statements
 from penstock.kernel.job import State
 from penstock.kernel.tenancy import Hold, Scope
 from penstock.ports.records import (
@@ -30,7 +30,7 @@ from penstock.ports.records import (
     Wanted,
 )
 
-_SQL: Final = statements("finding.sql")
+_SQL: Final = statements(__package__, "finding.sql")
 _json: Final = msgspec.json.Encoder()
 
 Row: TypeAlias = tuple[Any, ...]

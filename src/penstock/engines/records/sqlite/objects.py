@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final, assert_never
 
 from penstock.engines.records.sqlite.database import Database
-from penstock.engines.records.sqlite.statements import statements
+from penstock.engines.records.statements import statements
 from penstock.errors import ObjectNotFound, PreconditionFailed
 from penstock.ports.store import Create, Entry, Overwrite, PutMode, Replace, StoredObject, Written
 from penstock.runtime.services import Services
 from penstock.stores.keys import check_key, check_prefix
 from penstock.stores.threads import Threads
 
-_SQL: Final = statements("objects.sql")
+_SQL: Final = statements(__package__, "objects.sql")
 _AFTER_ANY_KEY: Final = "\x7f"
 _PAGE_KEYS: Final = 1_000
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 import msgspec
 
 from penstock.engines.records.sqlite.database import Database
-from penstock.engines.records.sqlite.statements import statements
+from penstock.engines.records.statements import statements
 from penstock.kernel.events import commit_of
 from penstock.ports.records import Change, Departure, HoldChange, Put, Shelf
 
-_SQL: Final = statements("writing.sql")
+_SQL: Final = statements(__package__, "writing.sql")
 
 
 class Conflict(Exception):

@@ -1,4 +1,4 @@
-"""The SQL of this folder, by name.
+"""The SQL of a store, by name.
 
 Each statement in a `.sql` file begins with `-- name: …`, then says in a sentence what it does and
 which parameters it takes.
@@ -12,8 +12,8 @@ from typing import Final
 _MARK: Final = "-- name: "
 
 
-def statements(file: str) -> dict[str, str]:
-    text = (files(__package__) / file).read_text(encoding="utf-8")
+def statements(package: str, file: str) -> dict[str, str]:
+    text = (files(package) / file).read_text(encoding="utf-8")
     found: dict[str, str] = {}
     for part in text.split(_MARK)[1:]:
         name, _, rest = part.partition("\n")
@@ -22,8 +22,8 @@ def statements(file: str) -> dict[str, str]:
     return found
 
 
-def migrations() -> list[str]:
+def migrations(package: str) -> list[str]:
     """The scripts that bring an empty database to this version, first to last."""
-    folder = files(__package__) / "migrations"
+    folder = files(package) / "migrations"
     scripts = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name[:4].isdigit())
     return [entry.read_text(encoding="utf-8") for _, entry in scripts]

@@ -1,0 +1,73 @@
+"""What the server's errors mean."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import psycopg
+from psycopg import errors
+from psycopg_pool import PoolTimeout
+
+from penstock.errors import (
+    PenstockError,
+    StoreDenied,
+    StoreError,
+    StoreFull,
+    StoreMissing,
+    StoreUnavailable,
+)
+
+CONFLICTS: Final = (
+    errors.SerializationFailure,
+    errors.DeadlockDetected,
+    errors.UniqueViolation,
+    errors.LockNotAvailable,
+)
+"""Somebody else was first, or two stood in each other's way: to be decided again."""
+_AWAY: Final = (
+    errors.AdminShutdown,
+    errors.CrashShutdown,
+    errors.CannotConnectNow,
+    errors.TooManyConnections,
+    errors.IdleInTransactionSessionTimeout,
+    errors.QueryCanceled,
+)
+_DENIED: Final = (
+    "authentication failed",
+    "no password supplied",
+    "no pg_hba.conf entry",
+    "permission denied",
+    "is not permitted to log in",
+)
+"""When a connection is refused there is no code, only what the server says."""
+
+
+def translated(name: str, error: psycopg.Error | PoolTimeout) -> PenstockError:
+    cause = str(error).strip()
+    if isinstance(error, errors.InsufficientPrivilege):
+        return StoreDenied(name, "", cause)
+    if isinstance(error, errors.DiskFull):
+        return StoreFull(name, "")
+    if isinstance(error, _AWAY) or is_conflict(error):
+        return StoreUnavailable(name, "", cause)
+    if isinstance(error, errors.UndefinedTable | errors.InvalidSchemaName):
+        return StoreMissing(name, cause)
+    if error.sqlstate is None and isinstance(error, psycopg.OperationalError):
+        return _refused(name, cause)
+    return StoreError(name, "", cause)
+
+
+def is_conflict(error: BaseException) -> bool:
+    return isinstance(error, CONFLICTS)
+
+
+def is_lost(connection: psycopg.AsyncConnection[Any]) -> bool:
+    return connection.closed or connection.broken
+
+
+def _refused(name: str, cause: str) -> PenstockError:
+    if any(reason in cause for reason in _DENIED) or 'role "' in cause:
+        return StoreDenied(name, "", cause)
+    if 'database "' in cause and "does not exist" in cause:
+        return StoreMissing(name, cause)
+    return StoreUnavailable(name, "", cause)

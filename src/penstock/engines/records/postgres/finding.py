@@ -1,0 +1,103 @@
+"""The reads of a turn, as scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from penstock.engines.records.postgres.steps import Row, Rows, Script, Step
+from penstock.kernel.tenancy import Hold, Scope
+from penstock.ports.records import Found, Front, Head, KeyHold, Need, Stored, Wanted
+
+
+class Finder:
+    """Finds what a turn needs: in one exchange, and a second one if keys are involved."""
+
+    def __init__(self, sql: Mapping[str, str]) -> None:
+        self._sql = sql
+
+    def head(self) -> Step:
+        return Step(self._sql["head"])
+
+    def find(self, need: Need, number: int | None = None) -> Script[Found]:
+        """Without a number it is given a new one, after all else was found."""
+        # A later row of the same record is the newer one, and those that lock come last.
+        rows: dict[int, Row] = {}
+        steps = list(self._lookups(need))
+        draw = [] if number is not None else [Step(self._sql["number"])]
+        draws_now = not need.keys
+        results = yield [*steps, *(draw if draws_now else ())]
+        for found in results[: len(steps)]:
+            rows.update((row[0], row) for row in found)
+        scopes = _scopes(rows.values(), need.keys)
+        holds: list[KeyHold] = []
+        if scopes:
+            # Drawn again if keys turned up: it has to be above the holders too.
+            results = yield [self._holds(scopes), *draw]
+            holds = [_hold(row) for row in results[0]]
+            rows.update((row[8], row[8:]) for row in results[0] if row[8] is not None)
+        commit = results[-1][0][0] if number is None else number
+        records = [Stored(row[0], row[1], row[2], row[7]) for row in rows.values()]
+        return Found(commit, records, holds)
+
+    def _lookups(self, need: Need) -> Iterable[Step]:
+        if need.ids:
+            tenants, ids = zip(*need.ids, strict=True)
+            yield Step(self._sql["by_id"], {"tenants": list(tenants), "ids": list(ids)})
+        if need.operations:
+            tenants, claims = zip(*need.operations, strict=True)
+            yield Step(self._sql["by_claim"], {"tenants": list(tenants), "claims": list(claims)})
+        if need.fronts:
+            yield self._fronts(need.fronts)
+        for wanted in need.wanted:
+            yield Step(self._sql["candidates"], asked(wanted))
+
+    def _fronts(self, fronts: Sequence[Front]) -> Step:
+        return Step(
+            self._sql["fronts"],
+            {
+                "shelves": [front.shelf.value for front in fronts],
+                "untils": [front.until for front in fronts],
+                "leasts": [front.least for front in fronts],
+                "mosts": [front.most for front in fronts],
+            },
+        )
+
+    def _holds(self, scopes: Iterable[tuple[str, Scope]]) -> Step:
+        wanted = [(tenant, *scope[:2], scope[2].encode()) for tenant, scope in scopes]
+        return Step(self._sql["holds"], columns(("tenants", "queues", "types", "keys"), wanted))
+
+
+def asked(wanted: Wanted) -> dict[str, Any]:
+    return {
+        "tenant": wanted.tenant,
+        "queues": None if wanted.queues is None else list(wanted.queues),
+        "types": None if wanted.types is None else list(wanted.types),
+        "paused": sorted(wanted.paused),
+        "due_by": wanted.due_by,
+        "count": wanted.count,
+    }
+
+
+def columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Rows as one list per column, which is how many are sent with one statement."""
+    if not rows:
+        return {name: [] for name in names}
+    return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+
+
+def head_in(rows: Rows) -> Head:
+    return Head(*rows[0])
+
+
+def _scopes(rows: Iterable[Row], keys: Iterable[tuple[str, Scope]]) -> list[tuple[str, Scope]]:
+    scopes = dict.fromkeys(keys)
+    for _, _, _, tenant, queue, type, key, _ in rows:
+        if key is not None:
+            scopes[tenant, (queue, type, key.decode())] = None
+    return list(scopes)
+
+
+def _hold(row: Row) -> KeyHold:
+    tenant, queue, type, key, id, life, until, lapses_at = row[:8]
+    return KeyHold(tenant, (queue, type, key.decode()), Hold(id, life, until), lapses_at)

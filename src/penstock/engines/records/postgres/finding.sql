@@ -1,0 +1,133 @@
+-- name: begin
+-- The locks of a turn, none of which is of a row: on the charter, shared by all turns, and its own.
+SELECT
+    pg_advisory_xact_lock_shared('{schema}.head'::regclass::oid::integer, 0),
+    {own_locks};
+
+-- name: begin_alone
+-- The same for a turn that changes the charter: when it has the lock, no other is under way.
+SELECT
+    pg_advisory_xact_lock('{schema}.head'::regclass::oid::integer, 0),
+    {own_locks};
+
+-- name: begin_within
+-- The same for a turn in somebody else's transaction, which may last: whoever changes the charter
+-- must not wait for it.
+SELECT
+    NULL,
+    {own_locks};
+
+-- name: head
+-- Where the queue is. `readable` ends below the turns under way, by their locks. Those are looked at
+-- after the snapshot was taken: a lower number than the newest in it was given before, so its turn
+-- shows its lock, or has ended and is seen by whoever looks next. A lock has a number's lower 31 bits.
+SELECT
+    newest.number,
+    greatest(head.at, (SELECT at FROM {schema}.commits ORDER BY at DESC LIMIT 1)),
+    (SELECT coalesce(sum(records), 0)::bigint FROM {schema}.completed),
+    head.charter,
+    head.charter_version,
+    newest.number + least(0, (
+        SELECT min(
+            mod(objid::bigint - mod(newest.number, 2147483648) + 3221225472, 2147483648)
+                - 1073741824
+        )
+        FROM pg_locks
+        WHERE locktype = 'advisory' AND classid = '{schema}.commits'::regclass AND objsubid = 2
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            AND pid <> pg_backend_pid()
+    ))
+FROM {schema}.head
+CROSS JOIN LATERAL (
+    SELECT greatest(
+        head.commit_number, (SELECT number FROM {schema}.commits ORDER BY number DESC LIMIT 1)
+    ) AS number
+) AS newest;
+
+-- name: by_id
+-- The records with these ids; not locked, since versions are compared when they are written.
+-- Parameters: tenants, ids.
+SELECT job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body
+FROM unnest(%(tenants)b::text[], %(ids)b::text[]) AS wanted (tenant, id)
+JOIN {schema}.jobs AS job ON job.tenant = wanted.tenant AND job.id = wanted.id;
+
+-- name: by_claim
+-- The running records that these claims have. Parameters: tenants, claims.
+SELECT job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body
+FROM unnest(%(tenants)b::text[], %(claims)b::text[]) AS wanted (tenant, claim)
+JOIN {schema}.jobs AS job ON job.claim = wanted.claim AND job.tenant = wanted.tenant;
+
+-- name: fronts
+-- The first records of each shelf: up to a time, but at least so many and at most. Those that
+-- another turn has are left to it. Parameters: shelves, untils, leasts, mosts.
+SELECT job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body
+FROM unnest(
+    %(shelves)b::text[], %(untils)b::float8[], %(leasts)b::bigint[], %(mosts)b::bigint[]
+) AS front (shelf, until, least, most)
+CROSS JOIN LATERAL (
+    SELECT life, version, shelf, tenant, queue, type, key, body
+    FROM {schema}.jobs
+    WHERE shelf = front.shelf
+        AND kept_at <= CASE WHEN front.least > 0 THEN 'infinity' ELSE front.until END
+    ORDER BY kept_at, life
+    LIMIT CASE WHEN front.least = 0 THEN front.most ELSE greatest(front.least, (
+        SELECT count(*) FROM (
+            SELECT FROM {schema}.jobs AS ripe
+            WHERE ripe.shelf = front.shelf AND ripe.kept_at <= front.until
+            LIMIT front.most
+        ) AS ripe
+    )) END
+    {lock}
+) AS job;
+
+-- name: candidates
+-- The first records in claim order. First the lanes (queue, type, priority) with pending records, a
+-- step in the index each; then how many of each lane are among the first; then that many of each,
+-- past those that another turn has. Only lanes whose own first is among the first can matter.
+-- Parameters: tenant, queues and types (NULL: all), paused, due_by, count.
+{lanes}, wanted AS (
+    SELECT queue, type, priority FROM lane
+    WHERE due_at <= %(due_by)s AND queue <> ALL (%(paused)s::text[])
+        AND (%(queues)s::text[] IS NULL OR queue = ANY (%(queues)s::text[]))
+        AND (%(types)s::text[] IS NULL OR type = ANY (%(types)s::text[]))
+    ORDER BY priority, due_at LIMIT %(count)s
+), share AS (
+    SELECT queue, type, priority, count(*) AS records FROM (
+        SELECT wanted.queue, wanted.type, wanted.priority
+        FROM wanted CROSS JOIN LATERAL (
+            SELECT due_at, life FROM {schema}.jobs AS job
+            WHERE job.tenant = %(tenant)s AND job.queue = wanted.queue
+                AND job.type = wanted.type AND job.priority = wanted.priority
+                AND job.due_at <= %(due_by)s
+            ORDER BY due_at, life LIMIT %(count)s
+        ) AS job
+        ORDER BY wanted.priority, job.due_at, job.life LIMIT %(count)s
+    ) AS first
+    GROUP BY queue, type, priority
+)
+SELECT job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body
+FROM share CROSS JOIN LATERAL (
+    SELECT life, version, shelf, tenant, queue, type, key, body FROM {schema}.jobs AS job
+    WHERE job.tenant = %(tenant)s AND job.queue = share.queue
+        AND job.type = share.type AND job.priority = share.priority
+        AND job.due_at <= %(due_by)s
+    ORDER BY due_at, life LIMIT share.records
+    {lock}
+) AS job;
+
+-- name: number
+-- The number of this turn's commit: taken after everything was found.
+SELECT nextval('{schema}.numbers');
+
+-- name: holds
+-- Who holds these keys, each with the record of the holder. Parameters: tenants, queues, types, keys.
+SELECT
+    hold.tenant, hold.queue, hold.type, hold.key, hold.id, hold.life, hold.until, hold.lapses_at,
+    job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body
+FROM unnest(
+    %(tenants)b::text[], %(queues)b::text[], %(types)b::text[], %(keys)b::bytea[]
+) AS wanted (tenant, queue, type, key)
+JOIN {schema}.holds AS hold ON hold.tenant = wanted.tenant AND hold.queue = wanted.queue
+    AND hold.type = wanted.type AND hold.key = wanted.key
+LEFT JOIN {schema}.jobs AS job
+    ON job.tenant = hold.tenant AND job.id = hold.id AND job.life = hold.life;

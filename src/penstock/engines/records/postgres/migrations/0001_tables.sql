@@ -1,0 +1,116 @@
+-- The tables of a queue, in a schema of their own. All times are seconds since the epoch. Names are
+-- compared by their bytes, so that no database's locale changes an order or an index.
+
+-- Where the queue is: one row. `commit_number` and `at` are no higher than those of the commits
+-- that are there; they matter when vacuum has left none.
+CREATE TABLE {schema}.head (
+    only_row boolean PRIMARY KEY CHECK (only_row),
+    commit_number bigint NOT NULL,
+    at double precision NOT NULL,
+    first_commit bigint NOT NULL,
+    charter bytea NOT NULL,
+    charter_version bigint NOT NULL
+);
+INSERT INTO {schema}.head VALUES (true, 0, 0, 1, '', 0);
+
+-- The numbers of commits. Uncached, so that whoever asks later gets the higher one.
+CREATE SEQUENCE {schema}.numbers AS bigint MINVALUE 1 CACHE 1;
+
+-- One record per job. `due_at` is set while it is pending, `kept_at` otherwise: each has an index
+-- of its own, and a record is in one of them. A key is any text, also one that `text` can't hold.
+CREATE TABLE {schema}.jobs (
+    tenant text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    life bigint NOT NULL,
+    version bigint NOT NULL,
+    queue text COLLATE "C" NOT NULL,
+    type text COLLATE "C" NOT NULL,
+    key bytea,
+    priority bigint NOT NULL,
+    shelf text COLLATE "C" NOT NULL,
+    due_at double precision,
+    kept_at double precision,
+    claim text COLLATE "C",
+    body bytea NOT NULL,
+    PRIMARY KEY (tenant, id)
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
+CREATE INDEX pending ON {schema}.jobs (tenant, queue, type, priority, due_at, life)
+    WHERE due_at IS NOT NULL;
+CREATE INDEX kept ON {schema}.jobs (shelf, kept_at, life) WHERE kept_at IS NOT NULL;
+CREATE INDEX claimed ON {schema}.jobs (claim) WHERE claim IS NOT NULL;
+
+-- Keys that are taken.
+CREATE TABLE {schema}.holds (
+    tenant text COLLATE "C" NOT NULL,
+    queue text COLLATE "C" NOT NULL,
+    type text COLLATE "C" NOT NULL,
+    key bytea NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    life bigint NOT NULL,
+    until double precision,
+    lapses_at double precision,
+    PRIMARY KEY (tenant, queue, type, key)
+);
+CREATE INDEX lapsing ON {schema}.holds (lapses_at) WHERE lapses_at IS NOT NULL;
+
+-- Jobs ever, by state, and those of them that left. A row per shard, of which every turn under way
+-- has one to itself: adding to them never waits. What counts is their sum.
+CREATE TABLE {schema}.counts (
+    tenant text COLLATE "C" NOT NULL,
+    queue text COLLATE "C" NOT NULL,
+    state text COLLATE "C" NOT NULL,
+    shard integer NOT NULL,
+    now bigint NOT NULL,
+    gone bigint NOT NULL,
+    PRIMARY KEY (tenant, queue, state, shard)
+) WITH (fillfactor = 50);
+
+-- How many records are on the shelf of completed ones, by shard.
+CREATE TABLE {schema}.completed (
+    shard integer PRIMARY KEY,
+    records bigint NOT NULL
+) WITH (fillfactor = 50);
+
+-- What happened: the events of each commit, as lines of JSON below a header.
+CREATE TABLE {schema}.commits (
+    number bigint PRIMARY KEY,
+    at double precision NOT NULL,
+    events bytea NOT NULL
+);
+CREATE INDEX commit_times ON {schema}.commits (at);
+
+-- Where the histories of jobs that left are.
+CREATE TABLE {schema}.departures (
+    tenant text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    life bigint NOT NULL,
+    last_commit bigint NOT NULL,
+    trail bigint[] NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+CREATE INDEX departed ON {schema}.departures (last_commit);
+
+-- Side objects that a job names, or once did.
+CREATE TABLE {schema}.sides (
+    key text COLLATE "C" PRIMARY KEY,
+    released_at double precision
+);
+
+-- What is kept beside the records: large values, registrations, leaderships.
+CREATE TABLE {schema}.objects (
+    key text COLLATE "C" PRIMARY KEY,
+    version text NOT NULL,
+    modified_at double precision NOT NULL,
+    data bytea NOT NULL
+);
+
+-- Refuses a write that did not meet what it was decided on, so that it can be sent together with
+-- its COMMIT and whoever sent it needs to look only once.
+CREATE FUNCTION {schema}.expect(met bigint, wanted bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    IF met IS DISTINCT FROM wanted THEN
+        RAISE EXCEPTION 'met % of %', met, wanted USING ERRCODE = 'serialization_failure';
+    END IF;
+    RETURN true;
+END
+$$;

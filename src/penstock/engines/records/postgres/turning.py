@@ -1,0 +1,107 @@
+"""A turn as scripts: what is locked, found, decided and written, and in which order.
+
+Rows are locked only where candidates are found, and those that another turn has are passed over, so
+that no turn waits for another's. Everything else is compared when it is written: a statement that
+does not meet the versions it was decided on fails, and the COMMIT that was sent along with it is
+skipped. A turn waits for another only where both bring the same new id or key, or change the same
+job; should two wait for each other, the server refuses one.
+
+Two advisory locks make the rest. All turns share one on the charter, and whoever changes it has it
+alone. And each holds one on the lowest number that it could be given: so whoever reads
+events knows what may still come, and waits for nobody else's transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import psycopg
+from msgspec import Struct
+
+from penstock.engines.records.postgres.errors import is_conflict
+from penstock.engines.records.postgres.finding import Finder, head_in
+from penstock.engines.records.postgres.statements import Statements
+from penstock.engines.records.postgres.steps import Script, Step
+from penstock.engines.records.postgres.writing import Writer
+from penstock.ports.records import Ask, Change, Decide
+
+BEGIN: Final = Step("BEGIN")
+COMMIT: Final = Step("COMMIT")
+ROLLBACK: Final = Step("ROLLBACK")
+LOOK: Final = Step("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+_SAVE: Final = Step("SAVEPOINT penstock_turn")
+_KEEP: Final = Step("RELEASE SAVEPOINT penstock_turn")
+_TAKE_BACK: Final = Step("ROLLBACK TO SAVEPOINT penstock_turn")
+
+
+class Ready(Struct, frozen=True):
+    """A change that was decided under locks that are still held, and how to write it."""
+
+    change: Change
+    steps: Sequence[Step]
+
+
+class MustBeAlone(Exception):
+    """The turn changes the charter, so it has to be taken again while no other is under way."""
+
+
+class Turning:
+    def __init__(self, sql: Statements) -> None:
+        self.channel = f"penstock_{sql.schema}"
+        self._sql = sql
+        self._looker = Finder(sql.finding)
+        self._finder = Finder(sql.locking)
+        self._writer = Writer(sql.writing)
+
+    def look(self, ask: Ask, decide: Decide) -> Script[bool]:
+        """Whether it was enough to read; if not, it has to be decided again under locks."""
+        results = yield [LOOK, self._looker.head()]
+        head = head_in(results[1])
+        found = yield from self._looker.find(ask(head), head.commit + 1)
+        is_enough = decide(found) is None
+        yield [COMMIT]
+        return is_enough
+
+    def decide(self, ask: Ask, decide: Decide, *, alone: bool) -> Script[Ready | bool]:
+        """The change to be committed; or how the turn ended without one."""
+        begin = Step(self._sql.locking["begin_alone" if alone else "begin"])
+        try:
+            results = yield [BEGIN, begin, self._finder.head()]
+            shard, head = results[1][0][2], head_in(results[2])
+            change = decide((yield from self._finder.find(ask(head))))
+        except psycopg.Error as error:
+            if not is_conflict(error):
+                raise
+            yield [ROLLBACK]
+            return False
+        if change is None or change.charter_found != head.charter_version:
+            yield [ROLLBACK]
+            return change is None
+        if change.charter is not None and not alone:
+            yield [ROLLBACK]
+            raise MustBeAlone
+        return Ready(change, [*self._writer.write(change, shard)])
+
+    def commit(self, ready: Ready, teller: str) -> Script[None]:
+        """Told of once it stands, since to tell within would have all commits queue up."""
+        yield [*ready.steps, COMMIT, self._writer.tell(self.channel, teller)]
+
+    def within(self, ask: Ask, decide: Decide) -> Script[bool]:
+        """A turn in a transaction that somebody else began and will end."""
+        begin = Step(self._sql.finding["begin_within"])
+        try:
+            results = yield [_SAVE, begin, self._looker.head()]
+            shard, head = results[1][0][2], head_in(results[2])
+            change = decide((yield from self._looker.find(ask(head))))
+            if change is None or change.charter_found != head.charter_version:
+                yield [_TAKE_BACK, _KEEP]
+                return change is None
+            tell = self._writer.tell(self.channel, "")
+            yield [*self._writer.write(change, shard), tell, _KEEP]
+        except psycopg.Error as error:
+            yield [_TAKE_BACK, _KEEP]
+            if not is_conflict(error):
+                raise
+            return False
+        return True

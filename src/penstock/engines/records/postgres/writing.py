@@ -1,0 +1,130 @@
+"""The writes, as steps: each compares versions and writes, and knows nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from penstock.engines.records.postgres.finding import columns
+from penstock.engines.records.postgres.steps import Script, Step
+from penstock.kernel.events import commit_of
+from penstock.ports.records import Change, CountChange, Departure, HoldChange, Put, Shelf
+
+_SCOPE: Final = ("tenants", "queues", "types", "keys")
+
+
+class Writer:
+    def __init__(self, sql: Mapping[str, str]) -> None:
+        self._sql = sql
+
+    def write(self, change: Change, shard: int) -> Iterator[Step]:
+        """In an order that all turns keep, with what others may wait for last."""
+        if change.removals:
+            yield self._remove(change)
+        begun = [put for put in change.puts if put.found is None]
+        if begun:
+            yield self._insert(begun, change.commit)
+        gone_on = [put for put in change.puts if put.found is not None]
+        if gone_on:
+            yield self._update(gone_on, change.commit)
+        if change.holds:
+            yield from self._write_holds(change.holds)
+            yield self._step("free_lapsed_keys", lapsed_at=change.lapsed_at)
+        if change.departures:
+            yield self._depart(change.departures)
+        if change.sides:
+            sides = sorted(change.sides.items())
+            yield self._step("name_sides", **columns(("keys", "released"), sides))
+        if change.charter is not None:
+            yield self._step("set_charter", charter=change.charter, number=change.commit)
+        if change.counts:
+            yield self._count(change.counts, shard)
+        if change.completed:
+            yield self._step("count_completed", shard=shard, records=change.completed)
+        yield self._step("add_commit", number=change.commit, at=change.at, events=change.events)
+
+    def tell(self, channel: str, teller: str) -> Step:
+        return self._step("tell", channel=channel, teller=teller)
+
+    def vacuum(self, written_before: float, below: int, released_before: float) -> Script[int]:
+        results = yield [
+            Step("BEGIN"),
+            self._step("lock_vacuum"),
+            self._step("raise_first_commit", written_before=written_before, below=below),
+            self._step("drop_commits"),
+            self._step("forget_departures"),
+            self._step("forget_sides", released_before=released_before),
+            Step("COMMIT"),
+        ]
+        return int(results[3][0][0])
+
+    def _step(self, name: str, **parameters: Any) -> Step:
+        return Step(self._sql[name], parameters or None)
+
+    def _remove(self, change: Change) -> Step:
+        rows = sorted((one.tenant, one.id, one.version) for one in change.removals)
+        return self._step("remove", count=len(rows), **columns(("tenants", "ids", "founds"), rows))
+
+    def _insert(self, puts: Sequence[Put], commit: int) -> Step:
+        records = sorted((put.record for put in puts), key=lambda one: (one.tenant, one.id))
+        rows = [
+            (one.tenant, one.id, one.life, one.queue, one.type, _bytes(one.key), one.priority,
+             one.shelf.value, *_times(one.shelf, one.at), one.claim, one.body)
+            for one in records
+        ]  # fmt: skip
+        names = ("tenants", "ids", "lives", "queues", "types", "keys", "priorities",
+                 "shelves", "due", "kept", "claims", "bodies")  # fmt: skip
+        return self._step("insert", version=commit, **columns(names, rows))
+
+    def _update(self, puts: Sequence[Put], commit: int) -> Step:
+        puts = sorted(puts, key=lambda put: (put.record.tenant, put.record.id))
+        rows = [
+            (put.record.tenant, put.record.id, put.found, put.record.shelf.value,
+             *_times(put.record.shelf, put.record.at), put.record.claim, put.record.body)
+            for put in puts
+        ]  # fmt: skip
+        names = ("tenants", "ids", "founds", "shelves", "due", "kept", "claims", "bodies")
+        return self._step("update", version=commit, count=len(rows), **columns(names, rows))
+
+    def _write_holds(self, changes: Sequence[HoldChange]) -> Iterator[Step]:
+        changes = sorted(changes, key=lambda one: (one.tenant, one.scope))
+        freed = [(one.tenant, *_scope(one), one.found) for one in changes if one.found is not None]
+        if freed:
+            yield self._step("free_keys", count=len(freed), **columns((*_SCOPE, "lives"), freed))
+        taken = [
+            (one.tenant, *_scope(one), one.after.hold.id, one.after.hold.life,
+             one.after.hold.until, one.after.lapses_at)
+            for one in changes if one.after is not None
+        ]  # fmt: skip
+        if taken:
+            names = (*_SCOPE, "ids", "lives", "untils", "lapses")
+            yield self._step("take_keys", **columns(names, taken))
+
+    def _depart(self, departures: Sequence[Departure]) -> Step:
+        latest = {(one.tenant, one.id): one for one in departures}
+        rows = [
+            (tenant, id, one.life, commit_of(one.trail[-1] if one.trail else one.life),
+             "{" + ",".join(map(str, one.trail)) + "}")
+            for (tenant, id), one in sorted(latest.items())
+        ]  # fmt: skip
+        names = ("tenants", "ids", "lives", "last", "trails")
+        return self._step("depart", **columns(names, rows))
+
+    def _count(self, counts: Sequence[CountChange], shard: int) -> Step:
+        rows = [(one.tenant, one.queue, one.state.value, one.now, one.left) for one in counts]
+        names = ("tenants", "queues", "states", "now", "gone")
+        return self._step("count", shard=shard, **columns(names, rows))
+
+
+def _scope(one: HoldChange) -> tuple[str, str, bytes]:
+    queue, type, key = one.scope
+    return queue, type, key.encode()
+
+
+def _bytes(key: str | None) -> bytes | None:
+    return None if key is None else key.encode()
+
+
+def _times(shelf: Shelf, at: float) -> tuple[float | None, float | None]:
+    """`due_at` and `kept_at`: each record is in one of the two indexes."""
+    return (at, None) if shelf is Shelf.PENDING else (None, at)
