@@ -1,4 +1,4 @@
-"""Connections to the server: how they are made and kept, the tables, and what the server promises.
+"""Connections to the server, blocking: how they are kept, the tables, what the server promises.
 
 Sessions of ours plan for themselves: every statement goes by an index whatever the statistics say
 of tables that were empty a moment ago, and plans are made once. None is left holding locks for
@@ -9,20 +9,27 @@ long: who waits for a lock, or has died in the middle of a transaction, is given
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import psycopg
-from psycopg import AsyncConnection, conninfo, errors
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg import Connection, conninfo, errors
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from penstock.engines.records.postgres.errors import translated
 from penstock.engines.records.postgres.steps import Script, play
 from penstock.engines.records.statements import migrations
-from penstock.errors import InvalidURL, NewerFormat, StoreDenied, StoreUnavailable, Unsupported
+from penstock.errors import (
+    InvalidURL,
+    NewerFormat,
+    PenstockError,
+    StoreDenied,
+    StoreUnavailable,
+    Unsupported,
+)
 from penstock.ports.records import RESERVATION_SECONDS_MAX
-from penstock.runtime.clock import SystemClock
+from penstock.runtime.clock import SystemClock, block
 from penstock.runtime.services import Services
 
 logger = logging.getLogger(__name__)
@@ -33,6 +40,8 @@ DEFAULT_SCHEMA: Final = "penstock"
 CONNECTIONS_MAX: Final = 6
 """Of one handle: one for its turns, one that listens, the others for reads."""
 CONNECT_SECONDS_MAX: Final = 10
+SILENT_SECONDS_MAX: Final = 10
+"""How long the network may be silent before it is asked whether it is still there."""
 PATIENCE_SECONDS: Final = 15.0
 """How long a server that is away is waited for, such as while it restarts."""
 RETRY_SECONDS: Final = 0.05
@@ -56,119 +65,124 @@ class Database:
         self.schema = schema
         self.is_strict = fsync
         """Whether a commit is on the disk when the server says so; known once it is open."""
+        self.is_closed = False
+        self.parameters = _parameters(url)
+        self.name = _name(self.parameters, schema)
         self._fsync = fsync
         self._services = services
         self._clock = SystemClock()
-        self._parameters = _parameters(url)
-        self._pool: AsyncConnectionPool[AsyncConnection[Any]] | None = None
-        self.name = _name(self._parameters, schema)
+        self._pool: ConnectionPool[Connection[Any]] | None = None
 
-    async def has_tables(self) -> bool:
-        async with self._alone() as connection:
-            return await self._level(connection) > 0
+    def has_tables(self) -> bool:
+        with self._alone() as connection:
+            return self._level(connection) > 0
 
-    async def open(self) -> None:
-        async with self._alone() as connection:
+    def open(self) -> None:
+        with self._alone() as connection:
             version = connection.info.server_version
             if version < _OLDEST:
                 raise Unsupported("queues", f"PostgreSQL {version // 10_000}, older than 13,")
-            await self._migrate(connection)
-            self.is_strict = await self._note_durability(connection)
-        self._pool = AsyncConnectionPool(
-            kwargs={**self._parameters, "autocommit": True},
+            self._migrate(connection)
+            self.is_strict = self._note_durability(connection)
+        self._pool = ConnectionPool(
+            kwargs={**self.parameters, "autocommit": True},
             min_size=1,
             max_size=CONNECTIONS_MAX,
             timeout=CONNECT_SECONDS_MAX,
             configure=self._configure,
-            open=False,
+            num_workers=1,
+            open=True,
         )
-        await self._pool.open()
 
-    async def close(self) -> None:
+    def close(self) -> None:
+        self.is_closed = True
         if self._pool is not None:
             pool, self._pool = self._pool, None
-            await pool.close()
+            pool.close()
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[AsyncConnection[Any]]:
+    @contextmanager
+    def connection(self) -> Iterator[Connection[Any]]:
         """One of the pool; what is left unfinished on it is rolled back."""
         if self._pool is None:
             raise StoreUnavailable(self.name, "", "it was closed")
         try:
-            async with self._pool.connection() as connection:
+            with self._pool.connection() as connection:
                 yield connection
-        except (psycopg.Error, PoolTimeout) as error:
+        except PoolTimeout as error:
+            raise self._why_not(error) from error
+        except psycopg.Error as error:
             raise translated(self.name, error) from error
 
-    async def play(self, make: Callable[[], Script[Answer]]) -> Answer:
+    def play(self, make: Callable[[], Script[Answer]]) -> Answer:
         """For what can be done twice: while the server is away it is tried again."""
 
-        async def act() -> Answer:
-            async with self.connection() as connection:
-                return await play(connection, make())
+        def act() -> Answer:
+            with self.connection() as connection:
+                return play(connection, make())
 
-        return await self.patiently(act)
+        return self.patiently(act)
 
-    async def patiently(
-        self, act: Callable[[], Awaitable[Answer]], seconds: float = PATIENCE_SECONDS
-    ) -> Answer:
+    def patiently(self, act: Callable[[], Answer], seconds: float = PATIENCE_SECONDS) -> Answer:
         until = self._clock.elapsed() + seconds
         backoff = self._services.backoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
         while True:
             try:
-                return await act()
+                return act()
             except StoreUnavailable:
-                if self._pool is None or self._clock.elapsed() > until:
+                if self.is_closed or self._clock.elapsed() > until:
                     raise
-            await self._clock.sleep(backoff.next_seconds())
+            block(backoff.next_seconds())
 
-    @asynccontextmanager
-    async def _alone(self) -> AsyncIterator[AsyncConnection[Any]]:
+    def _why_not(self, error: PoolTimeout) -> PenstockError:
+        """A pool that has no connection to give does not say why; the server does."""
+        try:
+            Connection.connect(**self.parameters).close()
+        except psycopg.Error as refusal:
+            return translated(self.name, refusal)
+        return StoreUnavailable(self.name, "", str(error))
+
+    @contextmanager
+    def _alone(self) -> Iterator[Connection[Any]]:
         """A connection outside of the pool, whose refusal says why."""
         try:
-            async with await self.connect() as connection:
+            with Connection.connect(**self.parameters, autocommit=True) as connection:
                 yield connection
         except psycopg.Error as error:
             raise translated(self.name, error) from error
 
-    async def connect(self) -> AsyncConnection[Any]:
-        return await AsyncConnection.connect(**self._parameters, autocommit=True)
-
-    async def _configure(self, connection: AsyncConnection[Any]) -> None:
+    def _configure(self, connection: Connection[Any]) -> None:
         settings = dict(_SESSION)
         if not self._fsync:
             settings["synchronous_commit"] = "off"
         for name, value in settings.items():
-            await connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
 
-    async def _migrate(self, connection: AsyncConnection[Any]) -> None:
+    def _migrate(self, connection: Connection[Any]) -> None:
         scripts = migrations(__package__)
-        if await self._level(connection) == len(scripts):
+        if self._level(connection) == len(scripts):
             return
-        async with connection.transaction():
-            await connection.execute(
+        with connection.transaction():
+            connection.execute(
                 "SELECT pg_advisory_xact_lock(hashtextextended('penstock ' || %s, 0))",
                 (self.schema,),
             )
-            level = await self._level(connection)
+            level = self._level(connection)
             if level > len(scripts):
                 raise NewerFormat(self.name, level, len(scripts))
             if level == 0:
-                await self._make_schema(connection)
-                await self._run(connection, "CREATE TABLE {schema}.format (level integer NOT NULL)")
-                await self._run(connection, "INSERT INTO {schema}.format VALUES (0)")
+                self._make_schema(connection)
+                self._run(connection, "CREATE TABLE {schema}.format (level integer NOT NULL)")
+                self._run(connection, "INSERT INTO {schema}.format VALUES (0)")
             for script in scripts[level:]:
-                await self._run(connection, script)
-            await self._run(connection, f"UPDATE {{schema}}.format SET level = {len(scripts)}")
+                self._run(connection, script)
+            self._run(connection, f"UPDATE {{schema}}.format SET level = {len(scripts)}")
 
-    async def _make_schema(self, connection: AsyncConnection[Any]) -> None:
-        found = await connection.execute(
-            "SELECT 1 FROM pg_namespace WHERE nspname = %s", (self.schema,)
-        )
-        if await found.fetchone():
+    def _make_schema(self, connection: Connection[Any]) -> None:
+        found = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (self.schema,))
+        if found.fetchone():
             return
         try:
-            await self._run(connection, "CREATE SCHEMA {schema}")
+            self._run(connection, "CREATE SCHEMA {schema}")
         except errors.InsufficientPrivilege as error:
             role = connection.info.user
             raise StoreDenied(
@@ -178,22 +192,25 @@ class Database:
                 f" CREATE SCHEMA {self.schema} AUTHORIZATION {role}",
             ) from error
 
-    async def _run(self, connection: AsyncConnection[Any], script: str) -> None:
-        await connection.execute(script.replace("{schema}", self.schema).encode())
+    def _run(self, connection: Connection[Any], script: str) -> None:
+        connection.execute(script.replace("{schema}", self.schema).encode())
 
-    async def _level(self, connection: AsyncConnection[Any]) -> int:
-        table = f"{self.schema}.format"
-        found = await connection.execute("SELECT to_regclass(%s) IS NOT NULL", (table,))
-        if await found.fetchone() != (True,):
+    def _level(self, connection: Connection[Any]) -> int:
+        # Not by `to_regclass`, which may answer from what this session has looked up before.
+        found = connection.execute(
+            "SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace"
+            " WHERE nspname = %s AND relname = 'format'",
+            (self.schema,),
+        )
+        if found.fetchone() is None:
             return 0
-        row = await (await connection.execute(f"SELECT level FROM {table}".encode())).fetchone()
+        statement = f"SELECT level FROM {self.schema}.format"
+        row = connection.execute(statement.encode()).fetchone()
         return 0 if row is None else int(row[0])
 
-    async def _note_durability(self, connection: AsyncConnection[Any]) -> bool:
-        row = await (
-            await connection.execute(
-                "SELECT current_setting('fsync'), current_setting('synchronous_commit')"
-            )
+    def _note_durability(self, connection: Connection[Any]) -> bool:
+        row = connection.execute(
+            "SELECT current_setting('fsync'), current_setting('synchronous_commit')"
         ).fetchone()
         assert row is not None
         fsync, synchronous = row[0], row[1] if self._fsync else "off"
@@ -212,6 +229,10 @@ def _parameters(url: str) -> dict[str, Any]:
         raise InvalidURL("postgresql://…", str(error).strip()) from None
     return {
         "connect_timeout": CONNECT_SECONDS_MAX,
+        "keepalives_idle": SILENT_SECONDS_MAX,
+        "keepalives_interval": SILENT_SECONDS_MAX,
+        "keepalives_count": 2,
+        "tcp_user_timeout": 3 * SILENT_SECONDS_MAX * 1_000,
         "fallback_application_name": "penstock",
         **said,
     }

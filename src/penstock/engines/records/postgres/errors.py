@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import psycopg
 from psycopg import errors
-from psycopg_pool import PoolTimeout
 
 from penstock.errors import (
     PenstockError,
@@ -42,7 +41,7 @@ _DENIED: Final = (
 """When a connection is refused there is no code, only what the server says."""
 
 
-def translated(name: str, error: psycopg.Error | PoolTimeout) -> PenstockError:
+def translated(name: str, error: psycopg.Error) -> PenstockError:
     cause = str(error).strip()
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreDenied(name, "", cause)
@@ -59,10 +58,6 @@ def translated(name: str, error: psycopg.Error | PoolTimeout) -> PenstockError:
 
 def is_conflict(error: BaseException) -> bool:
     return isinstance(error, CONFLICTS)
-
-
-def is_lost(connection: psycopg.AsyncConnection[Any]) -> bool:
-    return connection.closed or connection.broken
 
 
 def _refused(name: str, cause: str) -> PenstockError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import psycopg
+from psycopg import AsyncConnection
 
 from penstock.engines.records.postgres.database import RETRY_SECONDS, RETRY_SECONDS_MAX, Database
 from penstock.runtime.clock import SystemClock
@@ -43,7 +44,9 @@ class Ear:
         backoff = self._services.backoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
         while True:
             try:
-                async with await self._database.connect() as connection:
+                async with await AsyncConnection.connect(
+                    **self._database.parameters, autocommit=True
+                ) as connection:
                     await connection.execute(f"LISTEN {self._channel}".encode())
                     complaints.fine()
                     backoff = self._services.backoff(RETRY_SECONDS, RETRY_SECONDS_MAX)

@@ -11,6 +11,7 @@ from penstock.errors import ObjectNotFound, PreconditionFailed, PutUnknown, Stor
 from penstock.ports.store import Create, Entry, Overwrite, PutMode, Replace, StoredObject, Written
 from penstock.runtime.services import Services
 from penstock.stores.keys import check_key, check_prefix
+from penstock.stores.threads import Threads
 
 _AFTER_ANY_KEY: Final = "\x7f"
 _PAGE_KEYS: Final = 1_000
@@ -19,8 +20,11 @@ _PAGE_KEYS: Final = 1_000
 class Objects:
     """An `ObjectStore` whose clock is the server's."""
 
-    def __init__(self, database: Database, sql: dict[str, str], services: Services) -> None:
+    def __init__(
+        self, database: Database, threads: Threads, sql: dict[str, str], services: Services
+    ) -> None:
         self._database = database
+        self._threads = threads
         self._sql = sql
         self._services = services
 
@@ -71,9 +75,14 @@ class Objects:
         """The connections belong to the records."""
 
     async def _rows(self, name: str, parameters: dict[str, Any]) -> Rows:
-        return await self._database.play(lambda: self._script(name, parameters))
+        return await self._threads.submit(
+            lambda: self._database.play(lambda: self._script(name, parameters))
+        )
 
     async def _once(self, name: str, parameters: dict[str, Any]) -> Rows:
+        return await self._threads.submit(lambda: self._put(name, parameters))
+
+    def _put(self, name: str, parameters: dict[str, Any]) -> Rows:
         """A put that was sent is not sent again: nobody knows what became of it."""
         sent = False
 
@@ -83,8 +92,8 @@ class Objects:
             return (yield from self._script(name, parameters))
 
         try:
-            async with self._database.connection() as connection:
-                return await play(connection, script())
+            with self._database.connection() as connection:
+                return play(connection, script())
         except StoreUnavailable as error:
             if not sent:
                 raise

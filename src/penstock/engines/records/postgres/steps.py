@@ -5,6 +5,8 @@ returns is its answer. All statements of an exchange are sent together (pipeline
 costs one round trip, and after an error the server skips the rest of it; the error is thrown into
 the script. So the same script runs on a connection of ours and on one of the caller's, of either
 kind.
+
+Ours are blocking ones, in threads: an exchange costs a quarter of what the event loop takes for it.
 """
 
 from __future__ import annotations
@@ -29,12 +31,12 @@ class Step(NamedTuple):
 Script: TypeAlias = Generator[Sequence[Step], list[Rows], Answer]
 
 
-async def play(connection: psycopg.AsyncConnection[Any], script: Script[Answer]) -> Answer:
+def play(connection: psycopg.Connection[Any], script: Script[Answer]) -> Answer:
     try:
         steps = next(script)
         while True:
             try:
-                results = await _exchange(connection, steps)
+                results = _exchange(connection, steps)
             except psycopg.Error as error:
                 steps = script.throw(error)
             else:
@@ -46,12 +48,12 @@ async def play(connection: psycopg.AsyncConnection[Any], script: Script[Answer])
         script.close()
 
 
-def play_blocking(connection: psycopg.Connection[Any], script: Script[Answer]) -> Answer:
+async def play_async(connection: psycopg.AsyncConnection[Any], script: Script[Answer]) -> Answer:
     try:
         steps = next(script)
         while True:
             try:
-                results = _exchange_blocking(connection, steps)
+                results = await _exchange_async(connection, steps)
             except psycopg.Error as error:
                 steps = script.throw(error)
             else:
@@ -63,17 +65,19 @@ def play_blocking(connection: psycopg.Connection[Any], script: Script[Answer]) -
         script.close()
 
 
-async def _exchange(connection: psycopg.AsyncConnection[Any], steps: Sequence[Step]) -> list[Rows]:
-    cursors = [psycopg.AsyncCursor(connection, row_factory=tuple_row) for _ in steps]
-    async with connection.pipeline():
-        for cursor, step in zip(cursors, steps, strict=True):
-            await cursor.execute(step.statement, step.parameters, binary=True)
-    return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
-
-
-def _exchange_blocking(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> list[Rows]:
+def _exchange(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> list[Rows]:
     cursors = [psycopg.Cursor(connection, row_factory=tuple_row) for _ in steps]
     with connection.pipeline():
         for cursor, step in zip(cursors, steps, strict=True):
             cursor.execute(step.statement, step.parameters, binary=True)
     return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+
+async def _exchange_async(
+    connection: psycopg.AsyncConnection[Any], steps: Sequence[Step]
+) -> list[Rows]:
+    cursors = [psycopg.AsyncCursor(connection, row_factory=tuple_row) for _ in steps]
+    async with connection.pipeline():
+        for cursor, step in zip(cursors, steps, strict=True):
+            await cursor.execute(step.statement, step.parameters, binary=True)
+    return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]

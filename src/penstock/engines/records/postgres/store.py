@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from math import inf
+from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
 from penstock.engines.records.postgres.database import (
+    CONNECTIONS_MAX,
     DEFAULT_SCHEMA,
-    RETRY_SECONDS,
-    RETRY_SECONDS_MAX,
     Database,
 )
 from penstock.engines.records.postgres.errors import is_conflict, translated
@@ -27,10 +27,10 @@ from penstock.engines.records.postgres.listening import Ear
 from penstock.engines.records.postgres.looking import Looker
 from penstock.engines.records.postgres.objects import Objects
 from penstock.engines.records.postgres.statements import Statements
-from penstock.engines.records.postgres.steps import play, play_blocking
+from penstock.engines.records.postgres.steps import Script, play, play_async
 from penstock.engines.records.postgres.turning import MustBeAlone, Turning
 from penstock.engines.records.postgres.writing import Writer
-from penstock.errors import InvalidInput, StoreUnavailable
+from penstock.errors import InvalidInput
 from penstock.ports.backend import Capabilities
 from penstock.ports.records import (
     Ask,
@@ -44,10 +44,15 @@ from penstock.ports.records import (
     Wanted,
 )
 from penstock.ports.store import ObjectStore
-from penstock.runtime.clock import SystemClock
 from penstock.runtime.services import Services
+from penstock.stores.threads import Threads
 
 logger = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+READS_MAX: Final = CONNECTIONS_MAX - 1
+"""At the same time; one connection is for turns."""
 
 
 class PostgresStore:
@@ -56,14 +61,15 @@ class PostgresStore:
     ) -> None:
         sql = Statements(schema)
         self._services = services
-        self._clock = SystemClock()
         self._database = Database(url, schema, services, fsync=fsync)
         self._turning = Turning(sql)
         self._looker = Looker(sql)
         self._writer = Writer(sql.writing)
         self._teller = services.new_secret()
+        self._turn_thread = Threads("penstock-postgres-turns", 1)
+        self._read_threads = Threads("penstock-postgres-reads", READS_MAX)
         self._ear = Ear(self._database, self._turning.channel, self._teller, services)
-        self.side: ObjectStore = Objects(self._database, sql.objects, services)
+        self.side: ObjectStore = Objects(self._database, self._read_threads, sql.objects, services)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -87,107 +93,109 @@ class PostgresStore:
         return True
 
     async def exists(self) -> bool:
-        return await self._database.has_tables()
+        return await self._read_threads.submit(self._database.has_tables)
 
     async def open(self) -> None:
-        await self._database.open()
+        await self._read_threads.submit(self._database.open)
 
     async def close(self) -> None:
         await self._ear.close()
-        await self._database.close()
+        await self._read_threads.submit(self._database.close)
+        self._read_threads.close()
+        self._turn_thread.close()
 
     # Turns
 
     async def turn(self, ask: Ask, decide: Decide, *, is_read: bool) -> bool:
-        if is_read and await self._database.play(lambda: self._turning.look(ask, decide)):
-            return True
-        try:
-            return await self._database.patiently(lambda: self._turn(ask, decide, alone=False))
-        except MustBeAlone:
-            return await self._database.patiently(lambda: self._turn(ask, decide, alone=True))
+        return await self._turn_thread.submit(lambda: self._turn(ask, decide, is_read))
 
     async def turn_within(self, connection: Any, ask: Ask, decide: Decide) -> bool:
         script = self._turning.within(ask, decide)
         try:
             if isinstance(connection, psycopg.AsyncConnection):
                 _require_transaction(connection)
-                return await play(connection, script)
+                return await play_async(connection, script)
             if isinstance(connection, psycopg.Connection):
                 _require_transaction(connection)
-                return await asyncio.to_thread(play_blocking, connection, script)
+                return await asyncio.to_thread(play, connection, script)
         except psycopg.Error as error:
             raise translated(self._database.name, error) from error
         raise InvalidInput(
             f"connection={type(connection).__name__}: a connection of psycopg 3 is needed"
         )
 
-    async def _turn(self, ask: Ask, decide: Decide, *, alone: bool) -> bool:
-        async with self._database.connection() as connection:
-            ready = await play(connection, self._turning.decide(ask, decide, alone=alone))
+    def _turn(self, ask: Ask, decide: Decide, is_read: bool) -> bool:
+        database = self._database
+        if is_read and database.play(lambda: self._turning.look(ask, decide)):
+            return True
+        try:
+            return database.patiently(lambda: self._write(ask, decide, alone=False))
+        except MustBeAlone:
+            return database.patiently(lambda: self._write(ask, decide, alone=True))
+
+    def _write(self, ask: Ask, decide: Decide, *, alone: bool) -> bool:
+        with self._database.connection() as connection:
+            ready = play(connection, self._turning.decide(ask, decide, alone=alone))
             if isinstance(ready, bool):
                 return ready
             try:
-                await play(connection, self._turning.commit(ready, self._teller))
+                play(connection, self._turning.commit(ready, self._teller))
                 return True
             except psycopg.Error as error:
                 if connection.info.transaction_status is TransactionStatus.INERROR:
                     # It failed before its COMMIT, which was then skipped.
-                    await connection.rollback()
+                    connection.rollback()
                     if is_conflict(error):
                         return False
                     raise
                 logger.warning("%s: a commit was not answered: %s", self._database.name, error)
-        return await self._is_written(ready.change)
+        return self._is_written(ready.change)
 
-    async def _is_written(self, change: Change) -> bool:
+    def _is_written(self, change: Change) -> bool:
         """What became of a COMMIT that was not answered; for as long as it takes to know.
 
         A server that crashed may give a number again that it gave to a turn which was lost with it,
         so the events have to be those of this one.
         """
-        backoff = self._services.backoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
-        while True:
-            try:
-                script = partial(self._looker.settled_commit, change.commit)
-                return await self._database.play(script) == change.events
-            except StoreUnavailable:
-                await self._clock.sleep(backoff.next_seconds())
+        script = partial(self._looker.settled_commit, change.commit)
+        return self._database.patiently(lambda: self._database.play(script), inf) == change.events
 
     # Reads
 
     async def head(self) -> Head:
-        return await self._database.play(self._looker.head)
+        return await self._look(self._looker.head)
 
     async def listing(
         self, tenant: str, shelves: Sequence[Shelf], queue: str | None, type: str | None
     ) -> list[bytes]:
-        return await self._database.play(lambda: self._looker.listing(tenant, shelves, queue, type))
+        return await self._look(lambda: self._looker.listing(tenant, shelves, queue, type))
 
     async def survey(self, tenant: str, at: float) -> Survey:
-        return await self._database.play(lambda: self._looker.survey(tenant, at))
+        return await self._look(lambda: self._looker.survey(tenant, at))
 
     async def next_due(self, wanted: Wanted) -> Due:
-        return await self._database.play(lambda: self._looker.next_due(wanted))
+        return await self._look(lambda: self._looker.next_due(wanted))
 
     async def departure(self, tenant: str, id: str) -> Departure | None:
-        return await self._database.play(lambda: self._looker.departure(tenant, id))
+        return await self._look(lambda: self._looker.departure(tenant, id))
 
     async def commits(self, after: int, count: int) -> list[tuple[int, bytes]]:
-        return await self._database.play(lambda: self._looker.commits(after, count))
+        return await self._look(lambda: self._looker.commits(after, count))
 
     async def commit(self, number: int) -> bytes | None:
-        return await self._database.play(lambda: self._looker.commit(number))
+        return await self._look(lambda: self._looker.commit(number))
 
     async def first_commit(self) -> int:
-        return await self._database.play(self._looker.first_commit)
+        return await self._look(self._looker.first_commit)
 
     async def sides(self) -> dict[str, float | None]:
-        return await self._database.play(self._looker.sides)
+        return await self._look(self._looker.sides)
 
     async def vacuum(self, written_before: float, below: int, released_before: float) -> int:
-        return await self._database.play(
-            lambda: self._writer.vacuum(written_before, below, released_before)
-        )
+        return await self._look(lambda: self._writer.vacuum(written_before, below, released_before))
+
+    async def _look(self, make: Callable[[], Script[Answer]]) -> Answer:
+        return await self._read_threads.submit(lambda: self._database.play(make))
 
     async def changed(self, timeout_seconds: float) -> None:
         await self._ear.wait(timeout_seconds)
