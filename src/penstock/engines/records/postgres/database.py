@@ -17,6 +17,7 @@ import psycopg
 from psycopg import Connection, conninfo, errors
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from penstock.engines.records.postgres.arrays import know_arrays
 from penstock.engines.records.postgres.errors import translated
 from penstock.engines.records.postgres.steps import Script, play
 from penstock.engines.records.statements import migrations
@@ -151,6 +152,7 @@ class Database:
             raise translated(self.name, error) from error
 
     def _configure(self, connection: Connection[Any]) -> None:
+        know_arrays(connection)
         settings = dict(_SESSION)
         if not self._fsync:
             settings["synchronous_commit"] = "off"

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
+from penstock.engines.records.postgres.arrays import blobs, floats, integers, texts
 from penstock.engines.records.postgres.steps import Row, Rows, Script, Step
 from penstock.kernel.tenancy import Hold, Scope
 from penstock.ports.records import Found, Front, Head, KeyHold, Need, Stored, Wanted
+
+Kinds: TypeAlias = dict[str, Callable[[Any], bytes]]
+
+SCOPE: Final[Kinds] = {
+    "tenants": texts, "queues": texts, "types": texts, "keys": blobs,
+}  # fmt: skip
 
 
 class Finder:
@@ -42,30 +49,23 @@ class Finder:
 
     def _lookups(self, need: Need) -> Iterable[Step]:
         if need.ids:
-            tenants, ids = zip(*need.ids, strict=True)
-            yield Step(self._sql["by_id"], {"tenants": list(tenants), "ids": list(ids)})
+            yield Step(self._sql["by_id"], columns(need.ids, tenants=texts, ids=texts))
         if need.operations:
-            tenants, claims = zip(*need.operations, strict=True)
-            yield Step(self._sql["by_claim"], {"tenants": list(tenants), "claims": list(claims)})
+            claims = columns(need.operations, tenants=texts, claims=texts)
+            yield Step(self._sql["by_claim"], claims)
         if need.fronts:
             yield self._fronts(need.fronts)
         for wanted in need.wanted:
             yield Step(self._sql["candidates"], asked(wanted))
 
     def _fronts(self, fronts: Sequence[Front]) -> Step:
-        return Step(
-            self._sql["fronts"],
-            {
-                "shelves": [front.shelf.value for front in fronts],
-                "untils": [front.until for front in fronts],
-                "leasts": [front.least for front in fronts],
-                "mosts": [front.most for front in fronts],
-            },
-        )
+        rows = [(front.shelf.value, front.until, front.least, front.most) for front in fronts]
+        kinds: Kinds = {"shelves": texts, "untils": floats, "leasts": integers, "mosts": integers}
+        return Step(self._sql["fronts"], columns(rows, **kinds))
 
     def _holds(self, scopes: Iterable[tuple[str, Scope]]) -> Step:
         wanted = [(tenant, *scope[:2], scope[2].encode()) for tenant, scope in scopes]
-        return Step(self._sql["holds"], columns(("tenants", "queues", "types", "keys"), wanted))
+        return Step(self._sql["holds"], columns(wanted, **SCOPE))
 
 
 def asked(wanted: Wanted) -> dict[str, Any]:
@@ -79,11 +79,10 @@ def asked(wanted: Wanted) -> dict[str, Any]:
     }
 
 
-def columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
-    """Rows as one list per column, which is how many are sent with one statement."""
-    if not rows:
-        return {name: [] for name in names}
-    return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+def columns(rows: Sequence[Sequence[Any]], **kinds: Callable[[Any], bytes]) -> dict[str, Any]:
+    """Rows as one array per column, each of its kind."""
+    values = zip(*rows, strict=True)
+    return {name: kind(column) for (name, kind), column in zip(kinds.items(), values, strict=True)}
 
 
 def head_in(rows: Rows) -> Head:

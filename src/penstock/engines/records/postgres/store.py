@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from penstock.engines.records.postgres.arrays import know_arrays
 from penstock.engines.records.postgres.database import (
     CONNECTIONS_MAX,
     DEFAULT_SCHEMA,
@@ -113,10 +114,10 @@ class PostgresStore:
         script = self._turning.within(ask, decide)
         try:
             if isinstance(connection, psycopg.AsyncConnection):
-                _require_transaction(connection)
+                _prepare(connection)
                 return await play_async(connection, script)
             if isinstance(connection, psycopg.Connection):
-                _require_transaction(connection)
+                _prepare(connection)
                 return await asyncio.to_thread(play, connection, script)
         except psycopg.Error as error:
             raise translated(self._database.name, error) from error
@@ -201,7 +202,7 @@ class PostgresStore:
         await self._ear.wait(timeout_seconds)
 
 
-def _require_transaction(
+def _prepare(
     connection: psycopg.AsyncConnection[Any] | psycopg.Connection[Any],
 ) -> None:
     is_idle = connection.info.transaction_status is TransactionStatus.IDLE
@@ -209,3 +210,4 @@ def _require_transaction(
         raise InvalidInput(
             "the connection is in no transaction: enqueue inside `with connection.transaction():`"
         )
+    know_arrays(connection)

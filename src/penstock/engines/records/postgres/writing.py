@@ -5,12 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from penstock.engines.records.postgres.finding import columns
+from penstock.engines.records.postgres.arrays import blobs, floats, integers, texts
+from penstock.engines.records.postgres.finding import SCOPE, Kinds, columns
 from penstock.engines.records.postgres.steps import Script, Step
 from penstock.kernel.events import commit_of
 from penstock.ports.records import Change, CountChange, Departure, HoldChange, Put, Shelf
 
-_SCOPE: Final = ("tenants", "queues", "types", "keys")
+_INSERTED: Final[Kinds] = {
+    "tenants": texts, "ids": texts, "lives": integers, "queues": texts, "types": texts,
+    "keys": blobs, "priorities": integers, "shelves": texts, "due": floats, "kept": floats,
+    "claims": texts, "bodies": blobs,
+}  # fmt: skip
+_UPDATED: Final[Kinds] = {
+    "tenants": texts, "ids": texts, "founds": integers, "shelves": texts, "due": floats,
+    "kept": floats, "claims": texts, "bodies": blobs,
+}  # fmt: skip
+_TAKEN: Final[Kinds] = {"ids": texts, "lives": integers, "untils": floats, "lapses": floats}
+_DEPARTED: Final[Kinds] = {
+    "tenants": texts, "ids": texts, "lives": integers, "last": integers, "trails": texts,
+}  # fmt: skip
+_COUNTED: Final[Kinds] = {
+    "tenants": texts, "queues": texts, "states": texts, "now": integers, "gone": integers,
+}  # fmt: skip
 
 
 class Writer:
@@ -34,7 +50,7 @@ class Writer:
             yield self._depart(change.departures)
         if change.sides:
             sides = sorted(change.sides.items())
-            yield self._step("name_sides", **columns(("keys", "released"), sides))
+            yield self._step("name_sides", **columns(sides, keys=texts, released=floats))
         if change.charter is not None:
             yield self._step("set_charter", charter=change.charter, number=change.commit)
         if change.counts:
@@ -63,7 +79,8 @@ class Writer:
 
     def _remove(self, change: Change) -> Step:
         rows = sorted((one.tenant, one.id, one.version) for one in change.removals)
-        return self._step("remove", count=len(rows), **columns(("tenants", "ids", "founds"), rows))
+        kinds: Kinds = {"tenants": texts, "ids": texts, "founds": integers}
+        return self._step("remove", count=len(rows), **columns(rows, **kinds))
 
     def _insert(self, puts: Sequence[Put], commit: int) -> Step:
         records = sorted((put.record for put in puts), key=lambda one: (one.tenant, one.id))
@@ -72,9 +89,7 @@ class Writer:
              one.shelf.value, *_times(one.shelf, one.at), one.claim, one.body)
             for one in records
         ]  # fmt: skip
-        names = ("tenants", "ids", "lives", "queues", "types", "keys", "priorities",
-                 "shelves", "due", "kept", "claims", "bodies")  # fmt: skip
-        return self._step("insert", version=commit, **columns(names, rows))
+        return self._step("insert", version=commit, **columns(rows, **_INSERTED))
 
     def _update(self, puts: Sequence[Put], commit: int) -> Step:
         puts = sorted(puts, key=lambda put: (put.record.tenant, put.record.id))
@@ -83,22 +98,22 @@ class Writer:
              *_times(put.record.shelf, put.record.at), put.record.claim, put.record.body)
             for put in puts
         ]  # fmt: skip
-        names = ("tenants", "ids", "founds", "shelves", "due", "kept", "claims", "bodies")
-        return self._step("update", version=commit, count=len(rows), **columns(names, rows))
+        return self._step("update", version=commit, count=len(rows), **columns(rows, **_UPDATED))
 
     def _write_holds(self, changes: Sequence[HoldChange]) -> Iterator[Step]:
         changes = sorted(changes, key=lambda one: (one.tenant, one.scope))
         freed = [(one.tenant, *_scope(one), one.found) for one in changes if one.found is not None]
         if freed:
-            yield self._step("free_keys", count=len(freed), **columns((*_SCOPE, "lives"), freed))
+            yield self._step(
+                "free_keys", count=len(freed), **columns(freed, **SCOPE, lives=integers)
+            )
         taken = [
             (one.tenant, *_scope(one), one.after.hold.id, one.after.hold.life,
              one.after.hold.until, one.after.lapses_at)
             for one in changes if one.after is not None
         ]  # fmt: skip
         if taken:
-            names = (*_SCOPE, "ids", "lives", "untils", "lapses")
-            yield self._step("take_keys", **columns(names, taken))
+            yield self._step("take_keys", **columns(taken, **SCOPE, **_TAKEN))
 
     def _depart(self, departures: Sequence[Departure]) -> Step:
         latest = {(one.tenant, one.id): one for one in departures}
@@ -107,13 +122,11 @@ class Writer:
              "{" + ",".join(map(str, one.trail)) + "}")
             for (tenant, id), one in sorted(latest.items())
         ]  # fmt: skip
-        names = ("tenants", "ids", "lives", "last", "trails")
-        return self._step("depart", **columns(names, rows))
+        return self._step("depart", **columns(rows, **_DEPARTED))
 
     def _count(self, counts: Sequence[CountChange], shard: int) -> Step:
         rows = [(one.tenant, one.queue, one.state.value, one.now, one.left) for one in counts]
-        names = ("tenants", "queues", "states", "now", "gone")
-        return self._step("count", shard=shard, **columns(names, rows))
+        return self._step("count", shard=shard, **columns(rows, **_COUNTED))
 
 
 def _scope(one: HoldChange) -> tuple[str, str, bytes]:
