@@ -12,6 +12,7 @@ from itertools import count
 
 import penstock
 from penstock import RetryPolicy
+from penstock.errors import LeaseLost
 
 LEASE_SECONDS = 1.0
 AT_ONCE = RetryPolicy(initial_seconds=0, max_seconds=0)
@@ -31,7 +32,10 @@ async def _fill(queue: penstock.Queue, name: str) -> None:
 async def _drain(queue: penstock.Queue, name: str) -> None:
     while True:
         for job in await queue.claim(3, worker=name, lease_seconds=LEASE_SECONDS, wait_seconds=1):
-            await queue.ack(job, name)
+            try:
+                await queue.ack(job, name)
+            except LeaseLost:
+                continue  # the store was away for longer than the lease
             _say(done=job.id)
 
 

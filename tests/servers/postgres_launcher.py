@@ -1,4 +1,4 @@
-"""Makes a PostgreSQL cluster in a folder and becomes its server.
+"""Makes a PostgreSQL cluster in a folder, unless it is there, and becomes its server.
 
     python postgres_launcher.py PROGRAMS_FOLDER DATA_FOLDER PORT
 
@@ -21,8 +21,10 @@ def main() -> None:
     if os.geteuid() == 0:
         _become(pwd.getpwnam(UNPRIVILEGED), data)
     cluster = f"{data}/cluster"
-    make = [f"{programs}/initdb", "--pgdata", cluster, "--username", "postgres", "--auth", "trust"]
-    subprocess.run([*make, "--no-sync", "--encoding", "UTF8", "--locale", "C"], check=True)
+    if not Path(cluster).exists():
+        make = [f"{programs}/initdb", "--pgdata", cluster, "--username", "postgres"]
+        make += ["--auth", "trust", "--no-sync", "--encoding", "UTF8", "--locale", "C"]
+        subprocess.run(make, check=True)
     server = [f"{programs}/postgres", "-D", cluster, "-h", "127.0.0.1", "-p", port, "-k", ""]
     os.execv(server[0], server)
 

@@ -126,6 +126,11 @@ def _free_ports(recipe: Recipe) -> Facts:
     return facts
 
 
+def free_port() -> int:
+    with contextlib.ExitStack() as held:
+        return _hold_free_port(held, 0)
+
+
 def _hold_free_port(held: contextlib.ExitStack, distance: int) -> int:
     while True:
         first = held.enter_context(socket.socket())

@@ -16,12 +16,14 @@ Law: TypeAlias = Callable[[Sequence[Committed]], list[Violation]]
 
 OF_THE_CHAIN: Final[dict[str, Law]] = {"log is a chain": invariants.log_is_a_chain}
 OF_EVERY_PART: Final[dict[str, Law]] = {"tokens increase": invariants.tokens_increase}
+ORDER: Final = "claims follow the order"
+"""Promised by those alone whose capabilities say so."""
 FROM_THE_BEGINNING: Final[dict[str, Law]] = {
     "leases are exclusive": invariants.leases_are_exclusive,
     "terminal is final": invariants.terminal_is_final,
     "attempts are counted": invariants.attempts_are_counted,
     "keys are unique": invariants.keys_are_unique,
-    "claims follow the order": invariants.claims_follow_the_order,
+    ORDER: invariants.claims_follow_the_order,
     "pauses hold": invariants.pauses_hold,
 }
 

@@ -1,0 +1,188 @@
+"""Connections that break, sessions that are ended and servers that die: nothing told is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import penstock
+from penstock import Queue
+from penstock.address import parse
+from penstock.engines.records.postgres import steps
+from penstock.insights.stored_records import StoredRecords
+from penstock.kernel.events import Completed
+from penstock.kernel.job import State
+from penstock.runtime.services import Services
+from penstock.testing.conformance.backend.steps import ids
+from penstock.wiring import open_records
+from tests.records.own_postgres import own_postgres
+from tests.records.postgres_stores import new_schema
+from tests.servers.postgres import Postgres
+
+pytestmark = pytest.mark.xdist_group("postgres")
+
+ROOT = Path(__file__).resolve().parents[2]
+TOLD_BEFORE = 40
+"""How many answers are heard before something is broken."""
+TOLD_AFTER = 40
+RESCUE_SECONDS = 60.0
+
+
+@pytest.fixture(scope="module")
+def database(postgres_server: Postgres) -> str:
+    return postgres_server.new_database()
+
+
+@pytest.fixture
+def url(database: str) -> str:
+    return f"{database}?schema={new_schema()}&clock_skew_seconds=0"
+
+
+@pytest.fixture
+async def queue(url: str) -> AsyncIterator[Queue]:
+    async with penstock.open(url, fsync=False) as queue:
+        yield queue
+
+
+Exchange = Callable[[psycopg.Connection[Any], Any], list[Any]]
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+async def test_a_commit_that_is_not_answered_is_found_out(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch, is_sent: bool
+) -> None:
+    """Whether the server had it or not: it happens once, and its caller is told so."""
+    exchange: Exchange = steps._exchange
+    lost: list[bool] = []
+
+    def lose_one(connection: psycopg.Connection[Any], sent: Any) -> list[Any]:
+        if not lost and any(step.statement == "COMMIT" for step in sent):
+            lost.append(True)
+            if is_sent:
+                exchange(connection, sent)
+            connection.close()
+            raise psycopg.OperationalError("the connection is lost")
+        return exchange(connection, sent)
+
+    monkeypatch.setattr(steps, "_exchange", lose_one)
+    receipt = await queue.enqueue("work", id="once")
+    assert lost
+    assert receipt.status == "queued"
+    assert len(await queue.history("once")) == 1
+    assert (await queue.stats()).totals == {"pending": 1}
+
+
+async def test_a_number_that_is_given_again_is_not_taken_for_ones_own(
+    queue: Queue, database: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crashed server may do so, since it need not have stored that it gave it."""
+    exchange: Exchange = steps._exchange
+    schema = parse(url, {}).options.schema
+    lost: list[bool] = []
+
+    def lose_one(connection: psycopg.Connection[Any], sent: Any) -> list[Any]:
+        if not lost and any(step.statement == "COMMIT" for step in sent):
+            lost.append(True)
+            connection.close()
+            with psycopg.connect(database) as other:
+                add = f"INSERT INTO {schema}.commits SELECT last_value, 0, '' FROM {schema}.numbers"
+                other.execute(add.encode())
+            raise psycopg.OperationalError("the connection is lost")
+        return exchange(connection, sent)
+
+    monkeypatch.setattr(steps, "_exchange", lose_one)
+    assert (await queue.enqueue("work", id="once")).status == "queued"
+    assert await ids(queue) == ["once"]
+
+
+async def test_sessions_that_are_ended_in_the_middle_lose_nothing(url: str, database: str) -> None:
+    end = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'penstock'"
+    )
+    async with asyncio.timeout(120):
+        toiler = await _toiler(url)
+        told: list[dict[str, str]] = []
+        with psycopg.connect(database, autocommit=True) as connection:
+            for _ in range(8):
+                told += [await _told(toiler) for _ in range(TOLD_BEFORE // 4)]
+                connection.execute(end)
+        told += [await _told(toiler) for _ in range(TOLD_AFTER)]
+        told += await _killed(toiler)
+        await _expect_all_done(url, told)
+
+
+async def test_a_server_that_is_killed_and_started_again_loses_nothing() -> None:
+    with own_postgres() as server:
+        url = f"{server.url}?clock_skew_seconds=0"
+        async with asyncio.timeout(120):
+            toilers = [await _toiler(url, name) for name in ("first", "second")]
+            told: list[dict[str, str]] = []
+            for _ in range(2):
+                for toiler in toilers:
+                    told += [await _told(toiler) for _ in range(TOLD_BEFORE)]
+                await asyncio.to_thread(server.kill)
+                await asyncio.to_thread(server.start)
+            for toiler in toilers:
+                told += [await _told(toiler) for _ in range(TOLD_AFTER)]
+                told += await _killed(toiler)
+            await _expect_all_done(url, told)
+
+
+async def test_of_two_processes_one_is_killed_and_the_other_does_its_work(url: str) -> None:
+    async with asyncio.timeout(120):
+        doomed, survivor = [await _toiler(url, name) for name in ("doomed", "survivor")]
+        told = [await _told(doomed) for _ in range(TOLD_BEFORE)]
+        told += await _killed(doomed)
+        told += [await _told(survivor) for _ in range(TOLD_AFTER)]
+        told += await _killed(survivor)
+        await _expect_all_done(url, told)
+
+
+async def _toiler(url: str, name: str = "toiler") -> Process:
+    command = (sys.executable, "-m", "tests.records.toiler", url, name)
+    return await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=PIPE)
+
+
+async def _told(process: Process) -> dict[str, str]:
+    assert process.stdout is not None
+    told: dict[str, str] = json.loads(await process.stdout.readline())
+    return told
+
+
+async def _killed(process: Process) -> list[dict[str, str]]:
+    """What it had said by then."""
+    process.kill()
+    lines = (await process.communicate())[0].splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith(b"\n")]
+
+
+async def _expect_all_done(url: str, told: list[dict[str, str]]) -> None:
+    """Once what the dead left behind is done: all that was told, each once."""
+    async with penstock.open(url) as queue:
+        async with asyncio.timeout(RESCUE_SECONDS):
+            while (await queue.stats()).totals.keys() != {"completed"}:
+                await queue.ack(await queue.claim(100, wait_seconds=1))
+        queued = {one["queued"] for one in told if "queued" in one}
+        done = Counter(one["done"] for one in told if "done" in one)
+        assert max(done.values()) == 1, "a job was acknowledged twice"
+        jobs = {job.id: job async for job in queue.jobs()}
+        assert queued | done.keys() <= jobs.keys(), "something that was told is gone"
+        assert {job.state for job in jobs.values()} == {State.COMPLETED}
+        events = [event async for event in queue.events("beginning", follow=False)]
+        ends = Counter(event.id for event in events if isinstance(event, Completed))
+        assert set(ends.values()) == {1}
+    store = open_records(parse(url, {}), Services())
+    try:
+        checks = [check async for check in StoredRecords(store).run()]
+    finally:
+        await store.close()
+    assert {check.verdict for check in checks} == {"ok"}, checks

@@ -1,0 +1,178 @@
+"""Enqueuing in a transaction of the caller's own: with it the job is there, or never was."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import penstock
+from penstock import NewJob, Queue
+from penstock.address import parse
+from penstock.client.blocking import BlockingQueue
+from penstock.errors import InvalidInput, StoreMissing, Unsupported
+from penstock.kernel.job import State
+from penstock.testing.conformance.backend.steps import claim_one, found, ids
+from tests.records.postgres_stores import new_schema
+from tests.servers.postgres import Postgres
+
+pytestmark = pytest.mark.xdist_group("postgres")
+
+
+@pytest.fixture(scope="module")
+def database(postgres_server: Postgres) -> str:
+    url = postgres_server.new_database()
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE orders (number integer PRIMARY KEY)")
+    return url
+
+
+@pytest.fixture
+def url(database: str) -> str:
+    return f"{database}?schema={new_schema()}&fsync=off"
+
+
+@pytest.fixture
+async def queue(url: str) -> AsyncIterator[Queue]:
+    async with penstock.open(url) as queue:
+        yield queue
+
+
+async def test_a_job_is_there_when_the_transaction_commits(queue: Queue, database: str) -> None:
+    async with await psycopg.AsyncConnection.connect(database) as connection:
+        await connection.execute("INSERT INTO orders VALUES (1)")
+        receipt = await queue.enqueue("ship", {"order": 1}, connection=connection)
+        assert receipt.status == "queued"
+        assert await queue.claim() == []
+        await connection.commit()
+        assert (await claim_one(queue)).payload == {"order": 1}
+
+
+async def test_a_job_never_was_when_the_transaction_is_rolled_back(
+    queue: Queue, database: str
+) -> None:
+    async with await psycopg.AsyncConnection.connect(database) as connection:
+        await connection.execute("INSERT INTO orders VALUES (2)")
+        await queue.enqueue("ship", id="two", connection=connection)
+        await connection.rollback()
+    assert await queue.get("two") is None
+    assert await queue.history("two") == []
+    assert (await queue.stats()).totals == {}
+    assert (await queue.enqueue("ship", id="two")).status == "queued"
+
+
+async def test_several_calls_in_one_transaction_see_each_other(queue: Queue, database: str) -> None:
+    async with await psycopg.AsyncConnection.connect(database) as connection:
+        async with connection.transaction():
+            first = await queue.enqueue("ship", id="a", connection=connection)
+            again, other = await queue.enqueue_many(
+                [NewJob("ship", id="a"), NewJob("ship", id="b")], connection=connection
+            )
+        assert [one.status for one in (first, again, other)] == [  # type: ignore[union-attr]
+            "queued", "duplicate", "queued",
+        ]  # fmt: skip
+    assert await ids(queue) == ["a", "b"]
+    events = [event async for event in queue.events("beginning", follow=False)]
+    assert [event.position for event in events] == sorted(event.position for event in events)
+
+
+async def test_what_is_refused_leaves_the_transaction_as_it_was(
+    queue: Queue, url: str, database: str
+) -> None:
+    await queue.enqueue("ship", id="holder", key="k")
+    schema = parse(url, {}).options.schema
+    async with await psycopg.AsyncConnection.connect(database) as connection:
+        await connection.execute("INSERT INTO orders VALUES (3)")
+        duplicate = await queue.enqueue("ship", key="k", connection=connection)
+        assert (duplicate.status, duplicate.id) == ("duplicate", "holder")
+        with psycopg.connect(database) as other:
+            other.execute(f"ALTER SCHEMA {schema} RENAME TO {schema}_away".encode())
+        with pytest.raises(StoreMissing):
+            await queue.enqueue("ship", connection=connection)
+        await connection.commit()
+        found = await connection.execute("SELECT count(*) FROM orders WHERE number = 3")
+        assert await found.fetchone() == (1,)
+
+
+async def test_who_waits_is_woken_by_the_commit_and_not_before(
+    queue: Queue, url: str, database: str
+) -> None:
+    async with (
+        penstock.open(url) as worker,
+        await psycopg.AsyncConnection.connect(database) as connection,
+        asyncio.timeout(20),
+    ):
+        waiting = asyncio.gather(worker.claim(wait_seconds=60))
+        await queue.enqueue("ship", id="news", connection=connection)
+        assert not waiting.done()
+        await connection.commit()
+        [[job]] = await waiting
+    assert job.id == "news"
+
+
+async def test_a_blocking_connection_serves_as_well(queue: Queue, database: str) -> None:
+    with psycopg.connect(database) as connection:
+        await queue.enqueue("ship", id="sync", connection=connection)
+        connection.rollback()
+        await queue.enqueue("ship", id="later", connection=connection)
+    assert await ids(queue) == ["later"]
+
+
+def test_the_blocking_queue_takes_one_too(url: str, database: str) -> None:
+    with penstock.open_sync(url) as queue, psycopg.connect(database) as connection:
+        assert isinstance(queue, BlockingQueue)
+        queue.enqueue("ship", id="sync", connection=connection)
+        assert queue.get("sync") is None
+        connection.commit()
+        assert queue.get("sync").state is State.PENDING
+
+
+async def test_work_goes_on_while_a_transaction_stays_open(queue: Queue, database: str) -> None:
+    """Pauses, enqueues, claims and acks wait for nobody who only enqueued something else."""
+    await queue.enqueue("ship", id="seen")
+    async with (
+        await psycopg.AsyncConnection.connect(database) as connection,
+        asyncio.timeout(20),
+    ):
+        for id in ("seen", "open"):
+            await queue.enqueue("ship", id=id, connection=connection)
+        await queue.pause()
+        await queue.resume()
+        await queue.ack(await claim_one(queue))
+        assert (await found(queue, "seen")).state is State.COMPLETED
+        await connection.commit()
+    assert (await claim_one(queue)).id == "open"
+
+
+async def test_of_two_transactions_with_one_id_one_queues(queue: Queue, database: str) -> None:
+    async with (
+        await psycopg.AsyncConnection.connect(database) as first,
+        await psycopg.AsyncConnection.connect(database) as second,
+        asyncio.timeout(20),
+    ):
+        await queue.enqueue("ship", id="one", connection=first)
+        waiting = asyncio.gather(queue.enqueue("ship", id="one", connection=second))
+        await first.commit()
+        [receipt] = await waiting
+        await second.commit()
+    assert receipt.status == "duplicate"
+
+
+async def test_a_connection_without_a_transaction_is_refused(queue: Queue, database: str) -> None:
+    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+        with pytest.raises(InvalidInput, match="in no transaction"):
+            await queue.enqueue("ship", connection=connection)
+    with pytest.raises(InvalidInput, match="psycopg 3"):
+        await queue.enqueue("ship", connection="a connection")
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_elsewhere_it_is_unsupported(kind: str, tmp_path: Path) -> None:
+    url = "memory://" if kind == "memory" else f"sqlite://{tmp_path}/queue.db"
+    async with penstock.open(url) as queue:
+        with pytest.raises(Unsupported, match="transaction of yours"):
+            await queue.enqueue("ship", connection=object())
+        assert await ids(queue) == []
