@@ -25,11 +25,14 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.servers.postgres import Postgres
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
     page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if page.exists()
 ]
 SPARK_PAGES = [page for page in PAGES if page.name == "spark.md"]
+POSTGRES_PAGES = [page for page in PAGES if page.name == "postgres.md"]
 SHOWN = {"text", "json", "jsonl", "mermaid", "sql", "toml", "yaml"}
 NAMED_FILE = re.compile(r"# (\w+\.py)\n")
 COMMAND_SECONDS_MAX = 240
@@ -149,7 +152,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if page not in SPARK_PAGES],
+    [page for page in PAGES if page not in [*SPARK_PAGES, *POSTGRES_PAGES]],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_a_page_does_what_it_says(page: Path) -> None:
@@ -159,6 +162,15 @@ def test_a_page_does_what_it_says(page: Path) -> None:
 @pytest.mark.parametrize("page", SPARK_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_about_spark_does_what_it_says(page: Path, spark: object) -> None:
     """In the session that the tests share: the page's own call joins it."""
+    check_page(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.xdist_group("postgres")
+@pytest.mark.parametrize("page", POSTGRES_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_about_postgres_does_what_it_says(
+    page: Path, postgres_server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_URL", postgres_server.new_database())
     check_page(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
 
 

@@ -9,12 +9,13 @@ from typing import Annotated
 import msgspec
 import typer
 
-from penstock.cli.opening import opened, run
+from penstock.address import RECORD_SCHEMES
+from penstock.cli.opening import address_of, opened, run
 from penstock.cli.options import Json
 from penstock.cli.output import add_row, duration, err, out, print_json, say, table, text
 from penstock.cli.progress import progress
 from penstock.cli.tour import Told, Tour
-from penstock.cli.tour_costs import NOTE_SECONDS, Meter
+from penstock.cli.tour_costs import NOTE_SECONDS, Meter, Spent
 from penstock.errors import InvalidInput, MissingExtra, MissingJava
 from penstock.runtime.services import Services
 
@@ -59,7 +60,9 @@ def report_of(url: str, warehouse: Path, output: Path | None, *, quiet: bool) ->
 
 async def _tour(url: str, jobs: int, folder: Path) -> Told:
     clock, meter = Services().clock, Meter()
-    async with opened(url, make=True, layer=meter.layer) as queue:
+    # Only of a store of objects are there requests to count.
+    is_counted = address_of(url).scheme not in RECORD_SCHEMES
+    async with opened(url, make=True, **({"layer": meter.layer} if is_counted else {})) as queue:
         if (await queue.stats()).totals:
             raise InvalidInput("the demo needs a queue of its own, and there are jobs in this one")
         # The tour's jobs are killed and taken over within seconds, so clocks have to agree better.
@@ -90,13 +93,19 @@ def _show(told: Told) -> None:
         f"{told.duplicates:,} duplicates were recognised, {told.taken_back:,} jobs of the killed "
         "worker came back"
     )
-    spent = told.requests
-    say(
-        f"{told.commits:,} commits with {spent.puts:,} PUTs, {spent.gets:,} GETs, "
-        f"{spent.lists:,} LISTs and {spent.deletes:,} DELETEs, the killed worker's until "
-        f"{NOTE_SECONDS:g} s before its end; on S3 these would cost ${told.dollars_on_s3:.4f}"
-    )
+    say(_costs(told))
     if told.complete:
         say("every job is accounted for", "bold green")
     else:
         say("the accounts do not add up", "bold red")
+
+
+def _costs(told: Told) -> str:
+    spent = told.requests
+    if spent == Spent():
+        return f"{told.commits:,} commits"
+    return (
+        f"{told.commits:,} commits with {spent.puts:,} PUTs, {spent.gets:,} GETs, "
+        f"{spent.lists:,} LISTs and {spent.deletes:,} DELETEs, the killed worker's until "
+        f"{NOTE_SECONDS:g} s before its end; on S3 these would cost ${told.dollars_on_s3:.4f}"
+    )

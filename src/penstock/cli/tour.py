@@ -195,12 +195,13 @@ class Tour:
         return lines[-1] if lines else "it said nothing"
 
     async def _worker(self) -> Process:
+        counted = {FOLDER_VARIABLE: str(self._folder)} if self._meter.is_counting else {}
         with self._complaints.open("ab") as complaints:
             return await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "penstock", "worker", f"{tour_tasks.__name__}:app",
                 "--url", self._url, "--lease-seconds", str(LEASE_SECONDS), "--concurrency", "256",
                 "--log-level", "warning", stdin=DEVNULL, stdout=DEVNULL, stderr=complaints,
-                env={**os.environ, FOLDER_VARIABLE: str(self._folder)},
+                env={**os.environ, **counted},
             )  # fmt: skip
 
 

@@ -60,6 +60,10 @@ class Meter:
         return self._counting
 
     @property
+    def is_counting(self) -> bool:
+        return self._counting is not None
+
+    @property
     def spent(self) -> Spent:
         seen = Requests() if self._counting is None else self._counting.requests
         return Spent(seen.puts, seen.gets, seen.lists, seen.deletes)

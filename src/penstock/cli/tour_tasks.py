@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 from penstock.app.app import App
 from penstock.app.context import JobContext
-from penstock.cli.tour_costs import Meter, Notes
+from penstock.cli.tour_costs import FOLDER_VARIABLE, Meter, Notes
 from penstock.kernel.retry import RetryPolicy
 from penstock.runtime.services import Services
 
@@ -16,7 +17,7 @@ _clock: Final = Services().clock
 
 _meter: Final = Meter()
 
-app = App(layer=_meter.layer)
+app = App(layer=_meter.layer) if FOLDER_VARIABLE in os.environ else App()
 Notes(_meter).keep_for(app)
 
 

@@ -120,19 +120,26 @@ SELECT pg_notify(%(channel)s, %(teller)s);
 SELECT pg_advisory_xact_lock('{schema}.head'::regclass::oid::integer, 1);
 
 -- name: raise_first_commit
--- Up to the first commit that is young, or that must stay; and notes where the queue is, for when
--- there are no commits left to say it. Parameters: written_before, below.
-UPDATE {schema}.head SET
-    first_commit = greatest(first_commit, least(
-        %(below)s,
+-- Up to the first commit that is young, or that must stay, if there are any before it; and notes
+-- where the queue is, for when there are no commits left to say it. Parameters: written_before,
+-- below.
+WITH kept AS (
+    SELECT least(
+        %(below)s::bigint,
         (SELECT number FROM {schema}.commits WHERE at >= %(written_before)s
             ORDER BY number LIMIT 1)
-    )),
+    ) AS first
+)
+UPDATE {schema}.head SET
+    first_commit = CASE
+        WHEN EXISTS (SELECT FROM {schema}.commits WHERE number < kept.first)
+        THEN greatest(first_commit, kept.first) ELSE first_commit
+    END,
     commit_number = greatest(
         commit_number, (SELECT number FROM {schema}.commits ORDER BY number DESC LIMIT 1)
     ),
     at = greatest(at, (SELECT at FROM {schema}.commits ORDER BY at DESC LIMIT 1))
-RETURNING first_commit;
+FROM kept;
 
 -- name: drop_commits
 -- Those below the first, and how many they were.
