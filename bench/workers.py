@@ -85,7 +85,7 @@ def measure(plan: Plan) -> list[Row]:
         else:
             for rival in CONTENDERS:
                 jobs = plan.scaled(rival.jobs, rival.jobs // QUICK_SHARE)
-                runs[rival.name] = partial(_tried, python, rival, jobs, places[rival.server])
+                runs[rival.name] = partial(tried, python, rival, jobs, places[rival.server])
         return rows_of(plan.interleaved(runs))
 
 
@@ -111,20 +111,22 @@ def rows_of(outcomes: Mapping[str, list[Outcome]]) -> list[Row]:
 
 
 def penstock_timing(folder: str | None, jobs: int, concurrency: int) -> Timing:
-    """One client process, then one worker process as people start it."""
     with tempfile.TemporaryDirectory(dir=folder) as place:
-        url = (Path(place) / "queue").as_uri()
-        module = [sys.executable, "-m", "bench.contestants.workers", "penstock", "enqueue"]
-        enqueue_seconds = _seconds([*module, "--url", url, "--jobs", str(jobs)], {})
-        worker = [sys.executable, "-m", "penstock", "worker"]
-        worker += ["bench.contestants.workers.penstock:app", "--url", url]
-        worker += ["--concurrency", str(concurrency), "--jobs-max", str(jobs)]
-        worker += ["--log-level", "warning"]
-        drain_seconds = _seconds(worker, {JOBS_VARIABLE: str(jobs)})
-    return Timing(jobs, enqueue_seconds, drain_seconds)
+        return penstock_timing_at((Path(place) / "queue").as_uri(), jobs, concurrency)
 
 
-def _tried(python: Path, rival: Contender, jobs: int, new_place: NewPlace) -> Outcome:
+def penstock_timing_at(url: str, jobs: int, concurrency: int) -> Timing:
+    """One client process, then one worker process as people start it."""
+    module = [sys.executable, "-m", "bench.contestants.workers", "penstock", "enqueue"]
+    enqueue_seconds = _seconds([*module, "--url", url, "--jobs", str(jobs)], {})
+    worker = [sys.executable, "-m", "penstock", "worker"]
+    worker += ["bench.contestants.workers.penstock:app", "--url", url]
+    worker += ["--concurrency", str(concurrency), "--jobs-max", str(jobs)]
+    worker += ["--log-level", "warning"]
+    return Timing(jobs, enqueue_seconds, _seconds(worker, {JOBS_VARIABLE: str(jobs)}))
+
+
+def tried(python: Path, rival: Contender, jobs: int, new_place: NewPlace) -> Outcome:
     """A rival that fails leaves its rows empty and the others theirs."""
     module = [str(python), "-m", "bench.contestants.workers", rival.module]
     asked = ["--url", new_place(), "--jobs", str(jobs)]
