@@ -188,6 +188,26 @@ async def test_who_may_not_make_the_schema_is_told_what_to_run(
         await completed(queue)
 
 
+async def test_who_only_works_needs_no_more_than_the_tables(
+    postgres_server: Postgres, schema: str
+) -> None:
+    own = postgres_server.new_database()
+    async with penstock.open(own):
+        pass
+    with connected(own) as connection:
+        grants = (
+            f"CREATE ROLE {schema} LOGIN; GRANT USAGE ON SCHEMA penstock TO {schema};"
+            f" GRANT USAGE, SELECT ON SEQUENCE penstock.numbers TO {schema};"
+            f" GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA penstock TO {schema}"
+        )
+        connection.execute(grants.encode())
+    async with penstock.open(own.replace("postgres@", f"{schema}@")) as queue:
+        await completed(queue)
+        await queue.pause()
+        await queue.vacuum()
+        assert (await queue.stats()).totals == {"completed": 1}
+
+
 @pytest.fixture(scope="module")
 def locked_server() -> Iterator[OwnPostgres]:
     """Its one user has a password."""

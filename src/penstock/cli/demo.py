@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -62,7 +62,8 @@ async def _tour(url: str, jobs: int, folder: Path) -> Told:
     clock, meter = Services().clock, Meter()
     # Only of a store of objects are there requests to count.
     is_counted = address_of(url).scheme not in RECORD_SCHEMES
-    async with opened(url, make=True, **({"layer": meter.layer} if is_counted else {})) as queue:
+    layered: dict[str, Any] = {"layer": meter.layer} if is_counted else {}
+    async with opened(url, make=True, **layered) as queue:
         if (await queue.stats()).totals:
             raise InvalidInput("the demo needs a queue of its own, and there are jobs in this one")
         # The tour's jobs are killed and taken over within seconds, so clocks have to agree better.

@@ -9,18 +9,20 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from penstock.address import RECORD_SCHEMES, Address
+from penstock.address import RECORD_SCHEMES, SERVER_SCHEMES, Address
 from penstock.client.queue import Queue
 from penstock.insights.probes import percentile
 from penstock.kernel.job import Job
+from penstock.ports.records import Droppable
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
 from penstock.stores.layers.counting import Counting, Requests
 from penstock.stores.layers.prefixed import Prefixed
 from penstock.stores.memory import MemoryStore
 from penstock.wiring import open as open_queue
-from penstock.wiring import open_store
+from penstock.wiring import open_records, open_store
 
 PAYLOAD: Final = {"to": "user@example.com", "n": 12345}
 
@@ -65,7 +67,9 @@ async def measure(
 async def _measure_records(
     address: Address, shape: Shape, done: Callable[[int], None]
 ) -> tuple[list[Measured], str]:
-    """On a file of its own, in a folder beside the one that was named."""
+    """On a file of its own, in a folder beside the one that was named; or a schema of its own."""
+    if address.scheme in SERVER_SCHEMES:
+        return await _measure_beside(address, shape, done)
     beside = PurePath(address.path).parent
     with TemporaryDirectory(prefix="penstock-bench-", dir=beside) as folder:
         url = f"{address.scheme}://{folder}/queue.db"
@@ -73,6 +77,22 @@ async def _measure_records(
             bench = _Bench(queue, None, Services(), shape, done)
             phases = [await bench.enqueue(), await bench.claim(), await bench.ack()]
             return phases, f"{address.scheme}://{address.path}"
+
+
+async def _measure_beside(
+    address: Address, shape: Shape, done: Callable[[int], None]
+) -> tuple[list[Measured], str]:
+    services = Services()
+    options = replace(address.options, schema=f"penstock_bench_{services.new_secret()}")
+    store = open_records(replace(address, options=options), services)
+    try:
+        async with open_queue(store=store) as queue:
+            bench = _Bench(queue, None, services, shape, done)
+            phases = [await bench.enqueue(), await bench.claim(), await bench.ack()]
+            return phases, queue.capabilities.backend
+    finally:
+        if isinstance(store, Droppable):
+            await store.drop()
 
 
 class _Bench:

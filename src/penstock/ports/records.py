@@ -360,3 +360,12 @@ class TransactionalStore(Protocol):
         nothing; and the charter may change before it ends.
         """
         ...
+
+
+@runtime_checkable
+class Droppable(Protocol):
+    """A store that can be made for a moment beside others, as a benchmark does."""
+
+    async def drop(self) -> None:
+        """Deletes the queue with everything in it; to be called when it is closed."""
+        ...

@@ -101,6 +101,10 @@ class Database:
             pool, self._pool = self._pool, None
             pool.close()
 
+    def drop(self) -> None:
+        with self._alone() as connection:
+            self._run(connection, "DROP SCHEMA IF EXISTS {schema} CASCADE")
+
     @contextmanager
     def connection(self) -> Iterator[Connection[Any]]:
         """One of the pool; what is left unfinished on it is rolled back."""

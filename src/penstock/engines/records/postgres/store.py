@@ -106,6 +106,9 @@ class PostgresStore:
         self._read_threads.close()
         self._turn_thread.close()
 
+    async def drop(self) -> None:
+        await asyncio.to_thread(self._database.drop)
+
     # Turns
 
     async def turn(self, ask: Ask, decide: Decide, *, is_read: bool) -> bool:
