@@ -15,7 +15,7 @@ import pytest
 import penstock
 from penstock import NewJob, Queue
 from penstock.address import parse
-from penstock.engines.records.postgres.database import _SESSION as SESSION
+from penstock.engines.records.postgres import database as databases
 from penstock.engines.records.postgres.statements import Statements
 from penstock.engines.records.statements import migrations
 from penstock.errors import (
@@ -283,6 +283,20 @@ async def test_a_job_that_another_transaction_holds_is_passed_over(
     assert (await claim_one(queue)).id == "first"
 
 
+async def test_an_id_that_an_open_transaction_brings_is_waited_for_and_then_said(
+    url: str, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(databases.SESSION, "lock_timeout", "20ms")
+    monkeypatch.setattr(databases, "PATIENCE_SECONDS", 0.05)
+    async with penstock.open(url, fsync=False) as queue:
+        with psycopg.connect(database) as other:
+            await queue.enqueue("work", id="one", connection=other)
+            with pytest.raises(StoreUnavailable, match="lock timeout"):
+                await queue.enqueue("work", id="one")
+            assert (await queue.enqueue("work", id="two")).status == "queued"
+        assert (await queue.enqueue("work", id="one")).status == "duplicate"
+
+
 async def test_two_that_wait_for_each_other_lose_no_command(
     queue: Queue, database: str, schema: str
 ) -> None:
@@ -344,7 +358,7 @@ async def test_every_lookup_of_a_deep_queue_goes_by_an_index(
     await queue.enqueue_many([NewJob("work", queue=f"q{n % LANES}") for n in range(9)])
     sql = Statements(schema)
     with psycopg.connect(database) as connection:
-        for name, value in SESSION.items():
+        for name, value in databases.SESSION.items():
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
         fill = (
             f"INSERT INTO {schema}.jobs SELECT 'default', n::text, n, 1, 'q' || n % {LANES},"

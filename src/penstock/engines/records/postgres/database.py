@@ -49,7 +49,7 @@ RETRY_SECONDS: Final = 0.05
 RETRY_SECONDS_MAX: Final = 1.0
 _OLDEST: Final = 130_000
 _RESERVATION: Final = f"{RESERVATION_SECONDS_MAX:g}s"
-_SESSION: Final = {
+SESSION: Final = {
     "lock_timeout": _RESERVATION,
     "idle_in_transaction_session_timeout": _RESERVATION,
     "plan_cache_mode": "force_generic_plan",
@@ -127,8 +127,8 @@ class Database:
 
         return self.patiently(act)
 
-    def patiently(self, act: Callable[[], Answer], seconds: float = PATIENCE_SECONDS) -> Answer:
-        until = self._clock.elapsed() + seconds
+    def patiently(self, act: Callable[[], Answer], seconds: float | None = None) -> Answer:
+        until = self._clock.elapsed() + (PATIENCE_SECONDS if seconds is None else seconds)
         backoff = self._services.backoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
         while True:
             try:
@@ -157,7 +157,7 @@ class Database:
 
     def _configure(self, connection: Connection[Any]) -> None:
         know_arrays(connection)
-        settings = dict(_SESSION)
+        settings = dict(SESSION)
         if not self._fsync:
             settings["synchronous_commit"] = "off"
         for name, value in settings.items():

@@ -20,7 +20,6 @@ CONFLICTS: Final = (
     errors.SerializationFailure,
     errors.DeadlockDetected,
     errors.UniqueViolation,
-    errors.LockNotAvailable,
 )
 """Somebody else was first, or two stood in each other's way: to be decided again."""
 _AWAY: Final = (
@@ -30,7 +29,9 @@ _AWAY: Final = (
     errors.TooManyConnections,
     errors.IdleInTransactionSessionTimeout,
     errors.QueryCanceled,
+    errors.LockNotAvailable,
 )
+"""Not now: the server, or somebody else's transaction that lasts."""
 _DENIED: Final = (
     "authentication failed",
     "no password supplied",

@@ -63,16 +63,16 @@ class Writer:
         return self._step("tell", channel=channel, teller=teller)
 
     def vacuum(self, written_before: float, below: int, released_before: float) -> Script[int]:
+        yield [self._step("raise_first_commit", written_before=written_before, below=below)]
+        # Apart from that, since it may take long and others have to write the head.
         results = yield [
             Step("BEGIN"),
-            self._step("lock_vacuum"),
-            self._step("raise_first_commit", written_before=written_before, below=below),
             self._step("drop_commits"),
             self._step("forget_departures"),
             self._step("forget_sides", released_before=released_before),
             Step("COMMIT"),
         ]
-        return int(results[3][0][0])
+        return int(results[1][0][0])
 
     def _step(self, name: str, **parameters: Any) -> Step:
         return Step(self._sql[name], parameters or None)

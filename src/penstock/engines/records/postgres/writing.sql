@@ -115,10 +115,6 @@ UPDATE {schema}.head SET charter = %(charter)b, charter_version = %(number)s;
 -- Wakes those who wait. Parameters: channel, teller.
 SELECT pg_notify(%(channel)s, %(teller)s);
 
--- name: lock_vacuum
--- One at a time. It lasts as long as the transaction.
-SELECT pg_advisory_xact_lock('{schema}.head'::regclass::oid::integer, 1);
-
 -- name: raise_first_commit
 -- Up to the first commit that is young, or that must stay, if there are any before it; and notes
 -- where the queue is, for when there are no commits left to say it. Parameters: written_before,

@@ -33,7 +33,7 @@ CREATE TABLE {schema}.jobs (
     claim text COLLATE "C",
     body bytea NOT NULL,
     PRIMARY KEY (tenant, id)
-) WITH (autovacuum_vacuum_scale_factor = 0.05);
+) WITH (autovacuum_vacuum_scale_factor = 0.01);
 CREATE INDEX pending ON {schema}.jobs (tenant, queue, type, priority, due_at, life)
     WHERE due_at IS NOT NULL;
 CREATE INDEX kept ON {schema}.jobs (shelf, kept_at, life) WHERE kept_at IS NOT NULL;
