@@ -57,4 +57,4 @@ async def _require_records(address: Address, services: Services) -> None:
 
 
 def _no_queue(address: Address) -> InvalidOption:
-    return InvalidOption("url", address.url, "there is no queue")
+    return InvalidOption("url", address.shown_url, "there is no queue")

@@ -102,7 +102,7 @@ def queue_address(url: str | None) -> Address:
         raise InvalidOption("url", address.url, "Spark's processes can't see another's memory")
     if "://" not in address.url and not Path(address.url).is_absolute():
         rule = f"Spark's processes may run in another folder: write file://{address.path}"
-        raise InvalidOption("url", address.url, rule)
+        raise InvalidOption("url", address.shown_url, rule)
     return address
 
 

@@ -41,7 +41,8 @@ class Objects:
             case Replace(found):
                 rows = await self._once("replace_object", {**given, "found": found})
             case Overwrite():
-                rows = await self._once("overwrite_object", given)
+                # The same again gives the same.
+                rows = await self._rows("overwrite_object", given)
             case _:
                 assert_never(mode)
         if not rows:
@@ -83,7 +84,7 @@ class Objects:
         return await self._threads.submit(lambda: self._put(name, parameters))
 
     def _put(self, name: str, parameters: dict[str, Any]) -> Rows:
-        """A put that was sent is not sent again: nobody knows what became of it."""
+        """A put with a condition is not sent again: nobody knows what became of it."""
         sent = False
 
         def script() -> Script[Rows]:

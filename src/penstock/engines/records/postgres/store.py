@@ -52,6 +52,7 @@ logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
+_OPEN: Final = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 READS_MAX: Final = CONNECTIONS_MAX - 1
 """At the same time; one connection is for turns."""
 
@@ -147,7 +148,7 @@ class PostgresStore:
                 play(connection, self._turning.commit(ready, self._teller))
                 return True
             except psycopg.Error as error:
-                if connection.info.transaction_status is TransactionStatus.INERROR:
+                if connection.info.transaction_status in _OPEN:
                     # It failed before its COMMIT, which was then skipped.
                     connection.rollback()
                     if is_conflict(error):
@@ -206,9 +207,8 @@ class PostgresStore:
         await self._ear.wait(timeout_seconds)
 
 
-def _prepare(
-    connection: psycopg.AsyncConnection[Any] | psycopg.Connection[Any],
-) -> None:
+def _prepare(connection: psycopg.AsyncConnection[Any] | psycopg.Connection[Any]) -> None:
+    """Makes a connection of the caller's ready for a turn."""
     is_idle = connection.info.transaction_status is TransactionStatus.IDLE
     if is_idle and connection.autocommit:
         raise InvalidInput(

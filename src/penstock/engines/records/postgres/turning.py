@@ -1,14 +1,14 @@
 """A turn as scripts: what is locked, found, decided and written, and in which order.
 
 Rows are locked only where candidates are found, and those that another turn has are passed over, so
-that no turn waits for another's. Everything else is compared when it is written: a statement that
+that no worker waits for another. Everything else is compared when it is written: a statement that
 does not meet the versions it was decided on fails, and the COMMIT that was sent along with it is
 skipped. A turn waits for another only where both bring the same new id or key, or change the same
 job; should two wait for each other, the server refuses one.
 
 Two advisory locks make the rest. All turns share one on the charter, and whoever changes it has it
-alone. And each holds one on the lowest number that it could be given: so whoever reads
-events knows what may still come, and waits for nobody else's transactions.
+alone. And each holds one on the lowest number that it could be given, so that whoever reads events
+knows what may still come, and waits for turns alone and not for every transaction of the server.
 """
 
 from __future__ import annotations
