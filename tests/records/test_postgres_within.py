@@ -131,7 +131,7 @@ def test_the_blocking_queue_takes_one_too(url: str, database: str) -> None:
 
 
 async def test_work_goes_on_while_a_transaction_stays_open(queue: Queue, database: str) -> None:
-    """Pauses, enqueues, claims and acks wait for nobody who only enqueued something else."""
+    """Enqueues, claims and acks wait for nobody who only enqueued something else."""
     await queue.enqueue("ship", id="seen")
     async with (
         await psycopg.AsyncConnection.connect(database) as connection,
@@ -139,12 +139,42 @@ async def test_work_goes_on_while_a_transaction_stays_open(queue: Queue, databas
     ):
         for id in ("seen", "open"):
             await queue.enqueue("ship", id=id, connection=connection)
-        await queue.pause()
-        await queue.resume()
         await queue.ack(await claim_one(queue))
         assert (await found(queue, "seen")).state is State.COMPLETED
         await connection.commit()
     assert (await claim_one(queue)).id == "open"
+
+
+async def test_what_holds_for_the_whole_queue_does_not_change_under_an_open_transaction(
+    queue: Queue, url: str, database: str
+) -> None:
+    """Or a job could come into a queue that was closed meanwhile. Others work on."""
+    async with (
+        penstock.open(url) as other,
+        await psycopg.AsyncConnection.connect(database) as connection,
+        asyncio.timeout(20),
+    ):
+        await queue.enqueue("ship", id="open", connection=connection)
+        pausing = asyncio.gather(other.pause())
+        await queue.enqueue("ship", id="second", connection=connection)
+        await queue.enqueue("ship", id="elsewhere")
+        assert (await claim_one(queue)).id == "elsewhere"
+        assert not pausing.done()
+        await connection.commit()
+        await pausing
+    assert await queue.claim() == []
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE_READ", "SERIALIZABLE"])
+async def test_a_transaction_that_lives_in_the_past_is_refused(
+    queue: Queue, database: str, level: str
+) -> None:
+    async with await psycopg.AsyncConnection.connect(database) as connection:
+        await connection.set_isolation_level(psycopg.IsolationLevel[level])
+        with pytest.raises(InvalidInput, match="READ COMMITTED"):
+            await queue.enqueue("ship", connection=connection)
+        found = await connection.execute("SELECT 1")
+        assert await found.fetchone() == (1,)
 
 
 async def test_of_two_transactions_with_one_id_one_queues(queue: Queue, database: str) -> None:

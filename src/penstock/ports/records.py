@@ -356,8 +356,8 @@ class TransactionalStore(Protocol):
         """A turn on a connection of the caller's, which stands if that transaction does.
 
         False: nothing was written, ask again; that transaction is as it was before. As long as it
-        lasts nobody must wait for what it only looked at, so it locks nothing and reserves
-        nothing; and the charter may change before it ends.
+        lasts the charter does not change, but no other turn must wait for what it only looked
+        at: it reserves nothing.
         """
         ...
 

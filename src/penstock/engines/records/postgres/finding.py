@@ -41,7 +41,7 @@ class Finder:
         if scopes:
             # Drawn again if keys turned up: it has to be above the holders too.
             results = yield [self._holds(scopes), *draw]
-            holds = [_hold(row) for row in results[0]]
+            holds = [hold_in(row) for row in results[0]]
             rows.update((row[8], row[8:]) for row in results[0] if row[8] is not None)
         commit = results[-1][0][0] if number is None else number
         records = [Stored(row[0], row[1], row[2], row[7]) for row in rows.values()]
@@ -97,6 +97,6 @@ def _scopes(rows: Iterable[Row], keys: Iterable[tuple[str, Scope]]) -> list[tupl
     return list(scopes)
 
 
-def _hold(row: Row) -> KeyHold:
+def hold_in(row: Row) -> KeyHold:
     tenant, queue, type, key, id, life, until, lapses_at = row[:8]
     return KeyHold(tenant, (queue, type, key.decode()), Hold(id, life, until), lapses_at)

@@ -5,17 +5,23 @@ SELECT
     {own_locks};
 
 -- name: begin_alone
--- The same for a turn that changes the charter: when it has the lock, no other is under way.
+-- The same for a turn that changes the charter: when it has both locks, no other is under way. First
+-- the one that may take long, while turns go on.
 SELECT
+    pg_advisory_xact_lock('{schema}.head'::regclass::oid::integer, 1),
     pg_advisory_xact_lock('{schema}.head'::regclass::oid::integer, 0),
     {own_locks};
 
 -- name: begin_within
--- The same for a turn in somebody else's transaction, which may last: whoever changes the charter
--- must not wait for it.
+-- The same for a turn in somebody else's transaction, which may last, so that the lock on the charter
+-- is another: whoever changes it waits for this one without holding up the turns.
 SELECT
-    NULL,
+    pg_advisory_xact_lock_shared('{schema}.head'::regclass::oid::integer, 1),
     {own_locks};
+
+-- name: isolation
+-- How much of the caller's transaction lies in the past.
+SELECT current_setting('transaction_isolation');
 
 -- name: head
 -- Where the queue is. `readable` ends below the turns under way, by their locks. Those are looked at

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.engines.records.postgres.finding import head_in
+from penstock.engines.records.postgres.finding import head_in, hold_in
 from penstock.engines.records.postgres.statements import Statements
 from penstock.engines.records.postgres.steps import Rows, Script, Step
 from penstock.engines.records.postgres.turning import BEGIN, COMMIT, LOOK
 from penstock.kernel.job import State
-from penstock.ports.records import Count, Departure, Due, Head, Shelf, Survey, Waiting, Wanted
+from penstock.ports.records import (
+    Count,
+    Departure,
+    Due,
+    Head,
+    KeyHold,
+    Shelf,
+    Survey,
+    Waiting,
+    Wanted,
+)
 
 
 class Looker:
@@ -54,6 +64,13 @@ class Looker:
             and (wanted.types is None or type in wanted.types)
         ]
         return Due(min(due, default=None), leases[0][0] if leases else None)
+
+    def tenants(self) -> Script[list[str]]:
+        return [row[0] for row in (yield from self._rows("tenants"))]
+
+    def lapsing(self, tenant: str, after: float) -> Script[list[KeyHold]]:
+        rows = yield from self._rows("lapsing", tenant=tenant, after=after)
+        return [hold_in(row) for row in rows]
 
     def departure(self, tenant: str, id: str) -> Script[Departure | None]:
         rows = yield from self._rows("departure", tenant=tenant, id=id)

@@ -58,3 +58,20 @@ SELECT first_commit FROM {schema}.head;
 -- name: sides
 -- Side objects that a job names, or once did.
 SELECT key, released_at FROM {schema}.sides;
+
+-- name: tenants
+-- All that ever had a job, a step in the index each.
+WITH RECURSIVE each (tenant) AS (
+    (SELECT tenant FROM {schema}.counts ORDER BY tenant LIMIT 1)
+    UNION ALL
+    SELECT next.tenant FROM each CROSS JOIN LATERAL (
+        SELECT tenant FROM {schema}.counts
+        WHERE counts.tenant > each.tenant ORDER BY tenant LIMIT 1
+    ) AS next
+)
+SELECT tenant FROM each;
+
+-- name: lapsing
+-- The keys of one tenant that time alone will free, after a time. Parameters: tenant, after.
+SELECT tenant, queue, type, key, id, life, until, lapses_at FROM {schema}.holds
+WHERE tenant = %(tenant)s AND lapses_at > %(after)s ORDER BY queue, type, key;

@@ -40,6 +40,7 @@ from penstock.ports.records import (
     Departure,
     Due,
     Head,
+    KeyHold,
     Shelf,
     Survey,
     Wanted,
@@ -178,6 +179,12 @@ class PostgresStore:
 
     async def survey(self, tenant: str, at: float) -> Survey:
         return await self._look(lambda: self._looker.survey(tenant, at))
+
+    async def tenants(self) -> list[str]:
+        return await self._look(self._looker.tenants)
+
+    async def lapsing(self, tenant: str, after: float) -> list[KeyHold]:
+        return await self._look(lambda: self._looker.lapsing(tenant, after))
 
     async def next_due(self, wanted: Wanted) -> Due:
         return await self._look(lambda: self._looker.next_due(wanted))

@@ -6,9 +6,10 @@ does not meet the versions it was decided on fails, and the COMMIT that was sent
 skipped. A turn waits for another only where both bring the same new id or key, or change the same
 job; should two wait for each other, the server refuses one.
 
-Two advisory locks make the rest. All turns share one on the charter, and whoever changes it has it
-alone. And each holds one on the lowest number that it could be given, so that whoever reads events
-knows what may still come, and waits for turns alone and not for every transaction of the server.
+Advisory locks make the rest. All turns share one on the charter, and whoever changes it has it
+alone; turns in callers' transactions share one of their own, since they may last. And each holds
+one on the lowest number that it could be given, so that whoever reads events knows what may still
+come, and waits for turns alone and not for every transaction of the server.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from penstock.engines.records.postgres.finding import Finder, head_in
 from penstock.engines.records.postgres.statements import Statements
 from penstock.engines.records.postgres.steps import Script, Step
 from penstock.engines.records.postgres.writing import Writer
+from penstock.errors import InvalidInput
 from penstock.ports.records import Ask, Change, Decide
 
 BEGIN: Final = Step("BEGIN")
@@ -44,6 +46,14 @@ class Ready(Struct, frozen=True):
 
 class MustBeAlone(Exception):
     """The turn changes the charter, so it has to be taken again while no other is under way."""
+
+
+class WrongIsolation(InvalidInput):
+    def __init__(self, found: str) -> None:
+        super().__init__(
+            f"the transaction of the connection is {found.upper()}: a job can be enqueued in one"
+            " that is READ COMMITTED"
+        )
 
 
 class Turning:
@@ -68,7 +78,7 @@ class Turning:
         begin = Step(self._sql.locking["begin_alone" if alone else "begin"])
         try:
             results = yield [BEGIN, begin, self._finder.head()]
-            shard, head = results[1][0][2], head_in(results[2])
+            shard, head = results[1][0][-1], head_in(results[2])
             change = decide((yield from self._finder.find(ask(head))))
         except psycopg.Error as error:
             if not is_conflict(error):
@@ -91,8 +101,13 @@ class Turning:
         """A turn in a transaction that somebody else began and will end."""
         begin = Step(self._sql.finding["begin_within"])
         try:
-            results = yield [_SAVE, begin, self._looker.head()]
-            shard, head = results[1][0][2], head_in(results[2])
+            isolation = Step(self._sql.finding["isolation"])
+            results = yield [_SAVE, begin, self._looker.head(), isolation]
+            shard, head = results[1][0][-1], head_in(results[2])
+            if results[3] != [("read committed",)]:
+                yield [_TAKE_BACK, _KEEP]
+                # What it sees of the charter may be long past, and nothing would tell.
+                raise WrongIsolation(results[3][0][0])
             change = decide((yield from self._looker.find(ask(head))))
             if change is None or change.charter_found != head.charter_version:
                 yield [_TAKE_BACK, _KEEP]
