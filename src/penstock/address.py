@@ -19,15 +19,30 @@ from penstock.errors import InvalidURL
 from penstock.errors.addresses import without_credentials
 from penstock.kernel.settings import Settings
 
-SCHEMES: Final = ("memory", "file", "s3", "gs", "az", "sqlite", "postgresql", "postgres")
+SCHEMES: Final = (
+    "memory",
+    "file",
+    "s3",
+    "gs",
+    "az",
+    "sqlite",
+    "postgresql",
+    "postgres",
+    "redis",
+    "rediss",
+)
 STORES: Final = ("file", "s3", "gs", "az")
 """Those of queues that lie in an object store."""
-RECORD_SCHEMES: Final = ("sqlite", "postgresql", "postgres")
+RECORD_SCHEMES: Final = ("sqlite", "postgresql", "postgres", "redis", "rediss")
 """Those that keep one record per job, and have no layout."""
-SERVER_SCHEMES: Final = ("postgresql", "postgres")
-"""Those of servers, whose URLs have credentials and parameters of their drivers' own."""
+POSTGRES_SCHEMES: Final = ("postgresql", "postgres")
+"""Those whose URLs have parameters of the driver's own."""
+REDIS_SCHEMES: Final = ("redis", "rediss")
+SERVER_SCHEMES: Final = (*POSTGRES_SCHEMES, *REDIS_SCHEMES)
+"""Those of servers, whose URLs may have credentials."""
 LAYOUTS: Final = ("log", "single")
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,49}")
+_PREFIX: Final = re.compile(r"[A-Za-z0-9._:-]+")
 _SETTINGS: Final = frozenset(Settings.__struct_fields__)
 _ON: Final = {"on": True, "true": True, "1": True, "yes": True}
 _OFF: Final = {"off": False, "false": False, "0": False, "no": False}
@@ -46,6 +61,8 @@ class Options(Struct, kw_only=True):
     region: str | None = None
     endpoint: str | None = None
     schema: str = "penstock"
+    prefix: str = "penstock"
+    """What the names of a queue in Redis begin with."""
 
 
 class Address(Struct, frozen=True):
@@ -88,7 +105,9 @@ def parse(url: str | None, given: Mapping[str, Any]) -> Address:
     said = {name: value for name, value in environment.items() if name in known}
     server_url = ""
     if scheme in SERVER_SCHEMES:
-        others = {name: query.pop(name) for name in list(query) if name not in known}
+        others = {}
+        if scheme in POSTGRES_SCHEMES:
+            others = {name: query.pop(name) for name in list(query) if name not in known}
         server_url = f"{url.partition('?')[0]}?{urlencode(others)}"
     for name, value in {**said, **query, **given}.items():
         _set(url, options, settings, name, value)
@@ -98,6 +117,8 @@ def parse(url: str | None, given: Mapping[str, Any]) -> Address:
         raise InvalidURL(url, f"layout={options.layout}: {scheme}:// has tables and no layout")
     if not _SCHEMA.fullmatch(options.schema):
         raise InvalidURL(url, f"schema={options.schema}: small letters, digits and _, at most 50")
+    if not _PREFIX.fullmatch(options.prefix):
+        raise InvalidURL(url, f"prefix={options.prefix}: letters, digits and ._:- are fine")
     return Address(url, scheme, place, path, options, settings, server_url)
 
 
@@ -122,6 +143,8 @@ def _split(url: str) -> tuple[str, str, str, dict[str, str]]:
         raise InvalidURL(url, "name a folder, for example file:///var/lib/queue")
     if scheme == "sqlite" and (place or not path.strip("/")):
         raise InvalidURL(url, "a file is written sqlite:///var/lib/queue.db, with three slashes")
+    if scheme in REDIS_SCHEMES and not (parts.hostname and re.fullmatch(r"/?\d*", path)):
+        raise InvalidURL(url, f"a server is written {scheme}://host:6379/0, with a number at most")
     if scheme in ("s3", "gs", "az") and not place:
         raise InvalidURL(url, f"name a bucket: {scheme}://bucket/prefix")
     if scheme == "memory" and path.strip("/"):

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
-from penstock.address import RECORD_SCHEMES, Address, parse
+from penstock.address import (
+    POSTGRES_SCHEMES,
+    RECORD_SCHEMES,
+    REDIS_SCHEMES,
+    Address,
+    parse,
+)
 from penstock.client.blocking import BlockingQueue
 from penstock.client.import_writer import ImportWriter
 from penstock.client.queue import Queue
@@ -126,7 +132,11 @@ def open_patient_store(address: Address, services: Services) -> ObjectStore:
 def open_records(address: Address, services: Services) -> RecordStore:
     """The record store that an address with one names."""
     options = address.options
-    if address.scheme in ("postgresql", "postgres"):
+    if address.scheme in REDIS_SCHEMES:
+        from penstock.engines.records.redis.store import RedisStore
+
+        return RedisStore(address.server_url.rstrip("?"), options.prefix, services)
+    if address.scheme in POSTGRES_SCHEMES:
         from penstock.engines.records.postgres.store import PostgresStore
 
         return PostgresStore(

@@ -1,4 +1,4 @@
-"""Real processes on one folder or file: none starves, and every job is done exactly once."""
+"""Real processes on one folder, file or server: none starves, every job is done exactly once."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 import penstock
 from penstock.kernel.job import State
+from tests.servers.redis import Redis
 
 ROOT = Path(__file__).resolve().parents[2]
 PROCESSES = 4
@@ -24,10 +26,11 @@ JOBS_EACH = 15
         "file://{folder}/queue?layout=log&fsync=off",
         "file://{folder}/queue?layout=single&fsync=off",
         "sqlite://{folder}/queue.db",
+        "{redis}?prefix={prefix}",
     ],
 )
-async def test_processes_share_a_queue(tmp_path: Path, url: str) -> None:
-    url = url.format(folder=tmp_path)
+async def test_processes_share_a_queue(tmp_path: Path, redis_server: Redis, url: str) -> None:
+    url = url.format(folder=tmp_path, redis=redis_server.url, prefix=uuid4().hex)
     total = PROCESSES * JOBS_EACH
     async with asyncio.timeout(120):
         running = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +12,16 @@ from pathlib import Path
 
 import redis
 
-from tests.servers.shared import Facts, Recipe, ServerAbsent, shared_server
+from tests.servers.shared import (
+    Facts,
+    Recipe,
+    ServerAbsent,
+    free_port,
+    is_up_in_time,
+    shared_server,
+)
+
+CLUSTER_PORT_DISTANCE = 10_000
 
 
 @dataclass(frozen=True)
@@ -24,12 +34,52 @@ class Redis:
             client.flushall()
 
 
+class OwnRedis:
+    """A server of the test's own, to be killed and started again on the same data."""
+
+    def __init__(self, folder: Path, *settings: str) -> None:
+        self._folder = folder
+        self._settings = settings
+        # The second is that of a cluster's nodes among themselves, if it is one.
+        self._ports: Facts = {"redis": free_port(distance=CLUSTER_PORT_DISTANCE)}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return _url(self._ports)
+
+    @property
+    def port(self) -> int:
+        return self._ports["redis"]
+
+    def start(self) -> None:
+        command = [*_command(_program(), self._folder, self._ports), *self._settings]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        self._process = process
+        if not is_up_in_time(lambda: process.poll() is None, lambda: _is_up(self._ports)):
+            raise ServerAbsent("Redis did not come up")
+
+    def kill(self) -> None:
+        """As a power cut would, but for what the kernel has still to write."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+        self._process = None
+
+
+@contextlib.contextmanager
+def own_redis(folder: Path, *settings: str) -> Iterator[OwnRedis]:
+    server = OwnRedis(folder, *settings)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
 @contextlib.contextmanager
 def running_redis(folder: Path) -> Iterator[Redis]:
-    carried = Path(sys.executable).with_name("redis-server")
-    program = shutil.which("redis-server") or (str(carried) if carried.exists() else None)
-    if program is None:
-        raise ServerAbsent("Redis is not installed: run `make setup`")
+    program = _program()
     recipe = Recipe(
         name="redis",
         ports=("redis",),
@@ -40,6 +90,14 @@ def running_redis(folder: Path) -> Iterator[Redis]:
     )
     with shared_server(recipe, folder) as ports:
         yield Redis(_url(ports))
+
+
+def _program() -> str:
+    carried = Path(sys.executable).with_name("redis-server")
+    program = shutil.which("redis-server") or (str(carried) if carried.exists() else None)
+    if program is None:
+        raise ServerAbsent("Redis is not installed: run `make setup`")
+    return program
 
 
 def _command(program: str, data: Path, ports: Facts) -> list[str]:

@@ -117,6 +117,12 @@ def is_up_in_time(runs: Callable[[], bool], is_up: Callable[[], bool]) -> bool:
     return False
 
 
+def free_port(distance: int = 0) -> int:
+    """One that nobody has just now, and another at that distance."""
+    with contextlib.ExitStack() as held:
+        return _hold_free_port(held, distance)
+
+
 def _free_ports(recipe: Recipe) -> Facts:
     """Another program may take one meanwhile: then the server ends, and it is tried again."""
     facts: Facts = {}
@@ -124,11 +130,6 @@ def _free_ports(recipe: Recipe) -> Facts:
         for name in recipe.ports:
             facts[name] = _hold_free_port(held, recipe.port_distance)
     return facts
-
-
-def free_port() -> int:
-    with contextlib.ExitStack() as held:
-        return _hold_free_port(held, 0)
 
 
 def _hold_free_port(held: contextlib.ExitStack, distance: int) -> int:

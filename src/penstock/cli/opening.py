@@ -60,7 +60,7 @@ async def require_queue(address: Address) -> None:
         records = open_records(address, Services())
         try:
             if not await records.exists():
-                raise NoQueue(address.url)
+                raise NoQueue(address.shown_url)
         finally:
             await records.close()
         return
@@ -69,7 +69,7 @@ async def require_queue(address: Address) -> None:
     store = open_store(address)
     try:
         if await read_marker(store) is None:
-            raise NoQueue(address.url)
+            raise NoQueue(address.shown_url)
     finally:
         await store.close()
 

@@ -110,5 +110,5 @@ def consumer_name(warehouse: str) -> str:
 async def _queue_id(store: ObjectStore, address: Address) -> str:
     marker = await read_marker(store)
     if marker is None:
-        raise NoQueue(address.url)
+        raise NoQueue(address.shown_url)
     return f"penstock-{marker.nonce}"

@@ -72,7 +72,7 @@ async def _plan(address: Address) -> tuple[int, list[Span]]:
     try:
         marker = await read_marker(store)
         if marker is None:
-            raise NoQueue(address.url)
+            raise NoQueue(address.shown_url)
         if marker.layout != "log":
             raise Unsupported("checking a log, which it does not have", f"layout {marker.layout}")
         log = LogSource(store)

@@ -1,0 +1,222 @@
+"""Talking to the server: connections, scripts, waiting out trouble, what errors mean.
+
+The client library is told to repeat nothing, because only we know what may be repeated. Reads are,
+for a while; a turn's write is until it was answered, since it is written once however often it
+arrives. A server that says READONLY was a master before, so its connections are given up; one that
+says MOVED tells who has the queue's slot, and since a queue has one slot that is all there is to
+a cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import ssl
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from math import inf
+from typing import Any, Final, TypeVar
+
+from redis.asyncio import ConnectionPool, Redis
+from redis.asyncio.client import PubSub
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    AuthorizationError,
+    BusyLoadingError,
+    ClusterDownError,
+    MovedError,
+    NoPermissionError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
+from redis.exceptions import ConnectionError as ConnectionLost
+from redis.exceptions import TimeoutError as NoAnswer
+
+from penstock.engines.records.redis.scripts import script
+from penstock.errors import PenstockError, StoreDenied, StoreError, StoreFull, StoreUnavailable
+from penstock.errors.addresses import without_credentials
+from penstock.runtime.services import Services
+
+Answer = TypeVar("Answer")
+
+PATIENCE_SECONDS: Final = 30.0
+"""How long trouble is waited out before a read is given up."""
+ANSWER_SECONDS_MAX: Final = 30.0
+CONNECT_SECONDS_MAX: Final = 10.0
+CLOSE_SECONDS_MAX: Final = 5.0
+_RETRY_SECONDS: Final = 0.02
+_RETRY_SECONDS_MAX: Final = 1.0
+_DENIED: Final = (AuthenticationError, AuthorizationError, NoPermissionError)
+_SAID_DENIED: Final = {"NOAUTH", "NOPERM", "WRONGPASS"}
+_FOR_NOW: Final = (
+    AskError, ClusterDownError, ConnectionLost, NoAnswer, OSError, ReadOnlyError, TryAgainError
+)  # fmt: skip
+_SAID_FOR_NOW: Final = {"BUSY", "LOADING", "MISCONF", "NOREPLICAS", "READONLY", "UNKILLABLE"}
+_CODE: Final = re.compile(r"(?:^|-)([A-Z]{3,})\b")
+"""Of what the server refused; within a script, it stands after a dash."""
+
+
+class Connection:
+    def __init__(self, url: str, root: str, services: Services) -> None:
+        self.name = without_credentials(url)
+        self._root = root
+        self._services = services
+        self._pool: ConnectionPool = ConnectionPool.from_url(
+            url,
+            retry=Retry(NoBackoff(), 0),
+            # Ours is around the whole call: theirs swallows a cancellation now and then (3.11).
+            socket_timeout=None,
+            protocol=2,
+            socket_connect_timeout=CONNECT_SECONDS_MAX,
+            client_name="penstock",
+        )
+        self._is_closing = False
+        self._calls = 0
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+
+    async def close(self) -> None:
+        """Lets calls that are under way end first."""
+        self._is_closing = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                await self._is_idle.wait()
+        await self._pool.aclose()
+
+    def pubsub(self) -> PubSub:
+        return Redis(connection_pool=self._pool).pubsub()
+
+    async def ask(self, *command: str | bytes | int) -> Any:
+        """One command that may be repeated."""
+        return await self._patiently(lambda: self.ask_once(*command), PATIENCE_SECONDS)
+
+    async def run(self, name: str, *arguments: str | bytes | int) -> Any:
+        """One script that may be repeated."""
+        return await self._patiently(lambda: self.run_once(name, *arguments), PATIENCE_SECONDS)
+
+    async def run_until_answered(self, name: str, *arguments: str | bytes | int) -> Any:
+        """One script whose outcome has to be known."""
+        return await self._patiently(lambda: self.run_once(name, *arguments), inf)
+
+    async def ask_once(self, *command: str | bytes | int) -> Any:
+        with self._calling():
+            try:
+                return await self._execute(*command)
+            except (RedisError, OSError) as error:
+                await self._follow(error)
+                raise self.translate(error) from error
+
+    async def run_once(self, name: str, *arguments: str | bytes | int) -> Any:
+        one = script(name)
+        with self._calling():
+            try:
+                try:
+                    return await self._execute("EVALSHA", one.digest, 1, self._root, *arguments)
+                except NoScriptError:
+                    # A server that was restarted, or has just become master, has none.
+                    return await self._execute("EVAL", one.text, 1, self._root, *arguments)
+            except (RedisError, OSError) as error:
+                await self._follow(error)
+                raise self.translate(error) from error
+
+    async def greet(self) -> None:
+        """Refuses a server that is not there; one that has still to read its data is awaited."""
+        backoff = self._services.backoff(_RETRY_SECONDS, _RETRY_SECONDS_MAX)
+        while True:
+            try:
+                await self._execute("PING")
+                return
+            except BusyLoadingError:
+                await self._services.clock.sleep(backoff.next_seconds())
+            except (RedisError, OSError) as error:
+                raise self.translate(error) from error
+
+    def translate(self, error: RedisError | OSError) -> PenstockError:
+        text, said = str(error), _codes(error)
+        if isinstance(error, _DENIED) or said & _SAID_DENIED:
+            return StoreDenied(self.name, "", text)
+        if isinstance(error, OutOfMemoryError) or "OOM" in said:
+            return StoreFull(self.name, "")
+        if _is_of_tls(error):
+            return StoreError(self.name, "", f"no TLS connection: {text}")
+        if isinstance(error, _FOR_NOW) or said & _SAID_FOR_NOW:
+            if isinstance(error, NoAnswer) and self.name.startswith("rediss:"):
+                text += "; does it speak TLS at this port?"
+            return StoreUnavailable(self.name, "", text)
+        return StoreError(self.name, "", text)
+
+    @contextlib.contextmanager
+    def _calling(self) -> Iterator[None]:
+        if self._is_closing:
+            raise StoreError(self.name, "", "it was closed")
+        self._calls += 1
+        self._is_idle.clear()
+        try:
+            yield
+        finally:
+            self._calls -= 1
+            if self._calls == 0:
+                self._is_idle.set()
+
+    async def _execute(self, *command: str | bytes | int) -> Any:
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS_MAX):
+                pool = self._pool
+                connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+                try:
+                    await connection.send_packed_command([_packed(command)], check_health=False)
+                    return await connection.read_response()
+                finally:
+                    await pool.release(connection)
+        except TimeoutError:
+            raise NoAnswer(f"no answer in {ANSWER_SECONDS_MAX:g} s") from None
+
+    async def _follow(self, error: RedisError | OSError) -> None:
+        """Where the queue is now, as far as the server has said."""
+        pool = self._pool
+        if isinstance(error, MovedError):
+            place = {**pool.connection_kwargs, "host": error.host, "port": error.port}
+            self._pool = ConnectionPool(connection_class=pool.connection_class, **place)
+            await pool.aclose()
+        elif "READONLY" in _codes(error) or isinstance(error, ReadOnlyError):
+            await pool.disconnect()
+
+    async def _patiently(self, act: Callable[[], Awaitable[Answer]], seconds_max: float) -> Answer:
+        clock = self._services.clock
+        backoff = self._services.backoff(_RETRY_SECONDS, _RETRY_SECONDS_MAX)
+        until = clock.elapsed() + seconds_max
+        while True:
+            try:
+                return await act()
+            except StoreUnavailable:
+                seconds = backoff.next_seconds()
+                if self._is_closing or clock.elapsed() + seconds > until:
+                    raise
+            await clock.sleep(seconds)
+
+
+def _codes(error: BaseException) -> set[str]:
+    return set(_CODE.findall(str(error))) if isinstance(error, ResponseError) else set()
+
+
+def _packed(command: Sequence[str | bytes | int]) -> bytes:
+    """A command as it goes over the wire; the client's own way takes three times as long."""
+    words = [word if isinstance(word, bytes) else str(word).encode() for word in command]
+    sent = [b"*%d\r\n" % len(words)]
+    sent += [b"$%d\r\n%b\r\n" % (len(word), word) for word in words]
+    return b"".join(sent)
+
+
+def _is_of_tls(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, ssl.SSLError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -1,0 +1,172 @@
+-- Finds what a turn asks for, and unless it only looks, gives it a number and hides its candidates
+-- from other turns until it ends or its time is up.
+-- ARGV[1]: what is asked for, as MessagePack.
+local asked = cmsgpack.unpack(ARGV[1])
+local number
+if asked.only_looks then
+  number = tonumber(redis.call('HGET', root .. 'head', 'number') or 0) + 1
+else
+  -- The first to be written is something that a full server refuses, or it would refuse nothing.
+  number = redis.call('HINCRBY', root .. 'head', 'number', 1)
+end
+local answer = head()
+local names, seen = {}, {}
+
+-- How many of the first records of each index other turns have found and may be about to change. Who
+-- only looks sees them all. A deadline too far away is of a clock that was set back.
+local hidden, reserved = {}, {}
+if not asked.only_looks then
+  local others = redis.call('HGETALL', root .. 'reserved')
+  for place = 1, #others, 2 do
+    local other = cmsgpack.unpack(others[place + 1])
+    if now_ms <= other.until_ms and other.until_ms <= now_ms + asked.reserved_ms then
+      for index, count in pairs(other.counts) do hidden[index] = (hidden[index] or 0) + count end
+    else
+      redis.call('HDEL', root .. 'reserved', others[place])
+    end
+  end
+end
+
+local function add(name)
+  if not seen[name] then
+    seen[name] = true
+    names[#names + 1] = name
+  end
+end
+
+-- An index has the life, in digits, and the name of each record.
+local function take(index, members)
+  for _, member in ipairs(members) do add(string.sub(member, 19)) end
+  if #members > 0 then reserved[index] = (reserved[index] or 0) + #members end
+end
+
+-- The first so many members of an index that are due and not hidden.
+local function first_of(index, due_by, count)
+  return redis.call('ZRANGEBYSCORE', index, '-inf', due_by, 'LIMIT', hidden[index] or 0, count)
+end
+
+for _, front in ipairs(asked.fronts) do
+  local index = root .. 'shelf/' .. front.shelf
+  local found = first_of(index, front['until'], front.most)
+  if #found < front.least then found = first_of(index, '+inf', front.least) end
+  take(index, found)
+end
+
+for _, name in ipairs(asked.ids) do add(name) end
+
+for _, claim in ipairs(asked.claims) do
+  for _, name in ipairs(redis.call('SMEMBERS', root .. 'claim/' .. claim)) do add(name) end
+end
+
+-- Takes the first of several lanes of one priority, by time and life; answers how many.
+local function take_merged(lanes, due_by, count)
+  local found = {}
+  for _, lane in ipairs(lanes) do
+    local members = first_of(lane.key, due_by, count)
+    if #members == 0 and redis.call('EXISTS', lane.key) == 0 then
+      redis.call('SREM', root .. 'lanes/' .. lane.tenant, lane.name)
+    end
+    if #lanes == 1 then
+      take(lane.key, members)
+      return #members
+    end
+    for first = 1, #members, CHUNK do
+      local last = math.min(first + CHUNK - 1, #members)
+      local times = redis.call('ZMSCORE', lane.key, unpack(members, first, last))
+      for place, at in ipairs(times) do
+        found[#found + 1] = {tonumber(at), members[first + place - 1], lane.key}
+      end
+    end
+  end
+  table.sort(found, function(one, other)
+    if one[1] ~= other[1] then return one[1] < other[1] end
+    return one[2] < other[2]
+  end)
+  local taken = math.min(count, #found)
+  for place = 1, taken do take(found[place][3], {found[place][2]}) end
+  return taken
+end
+
+for _, wanted in ipairs(asked.wanted) do
+  local groups, priorities = {}, {}
+  for _, lane in ipairs(lanes_of(wanted)) do
+    lane.tenant = wanted.tenant
+    if not groups[lane.priority] then
+      groups[lane.priority] = {}
+      priorities[#priorities + 1] = lane.priority
+    end
+    table.insert(groups[lane.priority], lane)
+  end
+  table.sort(priorities)
+  local left = wanted.count
+  for _, priority in ipairs(priorities) do
+    if left == 0 then break end
+    left = left - take_merged(groups[priority], wanted.due_by, left)
+  end
+end
+
+-- The records, and the names of the keys that they have. See packing.py for the bytes.
+local records, holds, is_asked = {}, {}, {}
+local function ask_hold(name)
+  if not is_asked[name] then
+    is_asked[name] = true
+    holds[#holds + 1] = name
+  end
+end
+local function read(record_names, lives)
+  local keys = {}
+  for place, name in ipairs(record_names) do keys[place] = root .. 'job/' .. name end
+  for place, value in ipairs(values_of(keys)) do
+    if value and (not lives or lives[place] == string.sub(value, 17, 34)) then
+      records[#records + 1] = value
+      local lane_length, claim_length, key_length = struct.unpack('>I2I2I4', value, 36)
+      if key_length ~= 4294967295 then
+        local tenant = string.match(record_names[place], '^([^/]*)/')
+        local lane = string.match(string.sub(value, 44, 43 + lane_length), '^(.*)/')
+        local start = 44 + lane_length + claim_length
+        local key = string.sub(value, start, start + key_length - 1)
+        ask_hold(tenant .. '/' .. lane .. '/' .. key)
+      end
+    end
+  end
+end
+read(names)
+for _, name in ipairs(asked.keys) do ask_hold(name) end
+
+-- Who holds them; a holder has the same key, so that nothing new is to be asked for after that.
+local held_names, held_values, holders, lives = {}, {}, {}, {}
+local hold_keys = {}
+for place, name in ipairs(holds) do hold_keys[place] = root .. 'hold/' .. name end
+for place, value in ipairs(values_of(hold_keys)) do
+  if value then
+    held_names[#held_names + 1] = holds[place]
+    held_values[#held_values + 1] = value
+    local life, id = string.match(value, '^(%d+)/[^/]*/[^/]*/(.*)$')
+    local holder = string.match(holds[place], '^([^/]*/)') .. id
+    if not seen[holder] then
+      seen[holder] = true
+      holders[#holders + 1] = holder
+      lives[#holders] = life
+    end
+  end
+end
+read(holders, lives)
+
+local turn = ''
+if not asked.only_looks then
+  turn = string.format('%d/%d/%s', number, now_ms + asked.turn_ms, asked.token)
+  redis.call('ZADD', root .. 'turns', number, turn)
+  if next(reserved) then
+    local until_ms = now_ms + asked.reserved_ms
+    redis.call(
+      'HSET', root .. 'reserved', turn, cmsgpack.pack({until_ms = until_ms, counts = reserved}))
+  end
+end
+
+local record_lengths, record_bytes = joined(records)
+local name_lengths, name_bytes = joined(held_names)
+local hold_lengths, hold_bytes = joined(held_values)
+return {
+  answer, number, turn, record_lengths, record_bytes, name_lengths, name_bytes, hold_lengths,
+  hold_bytes,
+}

@@ -1,0 +1,105 @@
+"""The first half of a turn: what is asked for goes out, what was found comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from penstock.engines.records.redis.keys import hold_name, record_name
+from penstock.engines.records.redis.packing import Located, charter_in, hold_in, split, stored_in
+from penstock.ports.records import (
+    RESERVATION_SECONDS_MAX,
+    Found,
+    Head,
+    KeyHold,
+    Need,
+    Stored,
+    Wanted,
+)
+
+TURN_SECONDS: Final = 5.0
+TURN_SECONDS_PER_RECORD: Final = 0.001
+"""How long a turn may take before its number is given up, and more for one with much to decide."""
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class Finding(Struct, frozen=True):
+    """What the server answered to one turn."""
+
+    head: Head
+    found: Found
+    turn: str
+    """How the server calls it while it is under way; empty if it only looks."""
+    token: str
+    located: dict[int, Located]
+    """Where the found records are indexed, by life."""
+
+
+def asked(need: Need, token: str, *, only_looks: bool) -> bytes:
+    records = len(need.ids) + sum(wanted.count for wanted in need.wanted)
+    turn_seconds = TURN_SECONDS + TURN_SECONDS_PER_RECORD * records
+    return _encode(
+        {
+            "fronts": [
+                {"shelf": one.shelf.value, "until": repr(one.until), "least": one.least,
+                 "most": one.most}
+                for one in need.fronts
+            ],
+            "ids": [record_name(tenant, id) for tenant, id in need.ids],
+            "claims": [f"{tenant}/{claim}" for tenant, claim in need.operations],
+            "wanted": [wanted_fields(one) for one in need.wanted],
+            "keys": [hold_name(tenant, scope) for tenant, scope in need.keys],
+            "only_looks": only_looks,
+            "token": token,
+            "turn_ms": round(turn_seconds * 1_000),
+            "reserved_ms": round(RESERVATION_SECONDS_MAX * 1_000),
+        }
+    )  # fmt: skip
+
+
+def wanted_fields(wanted: Wanted) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "tenant": wanted.tenant,
+        "paused": dict.fromkeys(wanted.paused, True),
+        "due_by": repr(wanted.due_by),
+        "count": wanted.count,
+    }
+    # Left out where all are wanted: Lua's tables have no null.
+    if wanted.queues is not None:
+        fields["queues"] = dict.fromkeys(wanted.queues, True)
+    if wanted.types is not None:
+        fields["types"] = dict.fromkeys(wanted.types, True)
+    return fields
+
+
+def head_in(answer: Sequence[Any]) -> Head:
+    commit, at, completed, charter, readable = answer
+    body, version = charter_in(charter)
+    return Head(commit, float(at), completed, body, version, readable)
+
+
+def finding_in(answer: Sequence[Any], token: str) -> Finding:
+    (
+        head, number, turn, record_lengths, records, name_lengths, names, hold_lengths, holds,
+    ) = answer  # fmt: skip
+    stored: list[Stored] = []
+    located: dict[int, Located] = {}
+    for value in split(record_lengths, records):
+        record, place = stored_in(value)
+        stored.append(record)
+        located[record.life] = place
+    held: list[KeyHold] = [
+        hold_in(name.decode(), value.decode())
+        for name, value in zip(split(name_lengths, names), split(hold_lengths, holds), strict=True)
+    ]
+    return Finding(
+        head_in(head),
+        Found(number, stored, held),
+        turn.decode(),
+        token,
+        located,
+    )

@@ -1,0 +1,2 @@
+-- Where the queue is.
+return head()

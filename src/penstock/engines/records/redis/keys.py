@@ -1,0 +1,105 @@
+"""The names of everything that a queue has in Redis. Nobody else makes one.
+
+All begin with `{prefix}/`: the braces are a hash tag, which keeps them on one node of a cluster.
+No tenant, id, queue or type has a slash; a key or a claim is any text and comes last.
+
+    format                          the level of what is here
+    head                            hash: number, commit, at, completed, first_commit
+    charter                         version, then the charter
+    turns                           sorted set of the turns under way, by number
+    reserved                        hash: of a turn, how many of the first records of each index it
+                                    hides from others, and until when
+    job/TENANT/ID                   one record
+    lanes/TENANT                    set of QUEUE/TYPE/PRIORITY that may have pending records
+    lane/TENANT/QUEUE/TYPE/PRIORITY sorted set of pending records, by when they are due
+    shelf/SHELF                     sorted set of all other records, by their time
+    claim/TENANT/CLAIM              set of the running records that a claim has
+    hold/TENANT/QUEUE/TYPE/KEY      who holds a key
+    lapsing                         sorted set of holds that time alone frees
+    tenants                         set of all that ever had a job
+    counts/TENANT                   hash: QUEUE/STATE/now and QUEUE/STATE/left
+    commits, commit/NUMBER          sorted set of the commits' numbers; the events of one
+    departed, departure/TENANT/ID   where the histories of jobs that left are, by last commit
+    sides                           hash: side objects and when they were released
+    objects, object/KEY             the objects beside the records
+    changed                         the channel on which commits are announced
+
+A member of an index is the life in 18 digits and the record's TENANT/ID, so that records with the
+same time are in the order of their lives.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.kernel.tenancy import Scope
+from penstock.ports.records import Record, Shelf
+
+LIFE_DIGITS: Final = 18
+
+
+class Keys:
+    def __init__(self, prefix: str) -> None:
+        self.root = root = f"{{{prefix}}}/"
+        self.format = root + "format"
+        self.head = root + "head"
+        self.charter = root + "charter"
+        self.tenants = root + "tenants"
+        self.lapsing = root + "lapsing"
+        self.commits = root + "commits"
+        self.departed = root + "departed"
+        self.sides = root + "sides"
+        self.objects = root + "objects"
+        self.changed = root + "changed"
+
+    def job(self, name: str) -> str:
+        return f"{self.root}job/{name}"
+
+    def index(self, tenant: str, shelf: str, lane: str) -> str:
+        """The one that a record is in."""
+        if shelf == Shelf.PENDING:
+            return f"{self.root}lane/{tenant}/{lane}"
+        return f"{self.root}shelf/{shelf}"
+
+    def lanes(self, tenant: str) -> str:
+        return f"{self.root}lanes/{tenant}"
+
+    def claim(self, tenant: str, claim: str) -> str:
+        return f"{self.root}claim/{tenant}/{claim}"
+
+    def hold(self, name: str) -> str:
+        return f"{self.root}hold/{name}"
+
+    def counts(self, tenant: str) -> str:
+        return f"{self.root}counts/{tenant}"
+
+    def commit(self, number: int) -> str:
+        return f"{self.root}commit/{number}"
+
+    def departure(self, name: str) -> str:
+        return f"{self.root}departure/{name}"
+
+    def object(self, key: str) -> str:
+        return f"{self.root}object/{key}"
+
+
+def record_name(tenant: str, id: str) -> str:
+    return f"{tenant}/{id}"
+
+
+def member(life: int, name: str) -> str:
+    return f"{life:0{LIFE_DIGITS}d}{name}"
+
+
+def lane_of(record: Record) -> str:
+    return f"{record.queue}/{record.type}/{record.priority}"
+
+
+def hold_name(tenant: str, scope: Scope) -> str:
+    queue, type, key = scope
+    return f"{tenant}/{queue}/{type}/{key}"
+
+
+def hold_parts(name: str) -> tuple[str, Scope]:
+    tenant, queue, type, key = name.split("/", 3)
+    return tenant, (queue, type, key)

@@ -1,0 +1,138 @@
+"""Reads for people who look, and the vacuum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+
+from penstock.engines.records.redis.connection import Connection
+from penstock.engines.records.redis.finding import wanted_fields
+from penstock.engines.records.redis.keys import LIFE_DIGITS, Keys, record_name
+from penstock.engines.records.redis.packing import events_in, hold_in, split, stored_in
+from penstock.kernel.job import State
+from penstock.ports.records import Count, Departure, Due, KeyHold, Shelf, Survey, Waiting, Wanted
+
+LISTED_AT_ONCE_MAX: Final = 10_000
+"""Of that many records a listing is one step of the server. Of more, which would keep everybody
+waiting, it is the records as of one moment, each as it is a moment later."""
+RECORDS_PER_READ: Final = 1_000
+COMMITS_PER_VACUUM: Final = 1_000
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class Reader:
+    def __init__(self, connection: Connection, keys: Keys) -> None:
+        self._connection = connection
+        self._keys = keys
+
+    async def listing(
+        self, tenant: str, shelves: Sequence[Shelf], queue: str | None, type: str | None
+    ) -> list[bytes]:
+        asked: dict[str, Any] = {
+            "tenant": tenant,
+            "shelves": [shelf.value for shelf in shelves],
+            "paused": {},
+            "at_once": LISTED_AT_ONCE_MAX,
+        }
+        if queue is not None:
+            asked["queues"] = {queue: True}
+        if type is not None:
+            asked["types"] = {type: True}
+        members, *values = await self._connection.run("listing", _encode(asked))
+        found = list(split(*values)) if values else await self._values(members.split(b"\n"))
+        bodies: list[bytes] = []
+        for value in found:
+            stored, located = stored_in(value)
+            of_queue, of_type, _ = located.lane.split("/")
+            if stored.shelf in shelves and queue in (None, of_queue) and type in (None, of_type):
+                bodies.append(stored.body)
+        return bodies
+
+    async def survey(self, tenant: str, at: float) -> Survey:
+        commit, counts, lanes = await self._connection.run("survey", tenant, repr(at))
+        waiting: dict[str, Waiting] = {}
+        for queue, oldest_at, scheduled in lanes:
+            name, one = queue.decode(), Waiting(queue.decode(), float(oldest_at), scheduled)
+            if (other := waiting.get(name)) is not None:
+                oldest = min(one.oldest_at, other.oldest_at)
+                one = Waiting(name, oldest, one.scheduled + other.scheduled)
+            waiting[name] = one
+        return Survey(commit, _counts_in(counts), list(waiting.values()))
+
+    async def tenants(self) -> list[str]:
+        found: list[bytes] = await self._connection.ask("SMEMBERS", self._keys.tenants)
+        return sorted(name.decode() for name in found)
+
+    async def lapsing(self, tenant: str, after: float) -> list[KeyHold]:
+        name_lengths, names, lengths, values = await self._connection.run(
+            "lapsing", tenant, repr(after)
+        )
+        held = zip(split(name_lengths, names), split(lengths, values), strict=True)
+        holds = [hold_in(name.decode(), value.decode()) for name, value in held]
+        return sorted(holds, key=lambda one: one.scope)
+
+    async def next_due(self, wanted: Wanted) -> Due:
+        pending, lease_end = await self._connection.run("due", _encode(wanted_fields(wanted)))
+        return Due(float(pending) if pending else None, float(lease_end) if lease_end else None)
+
+    async def departure(self, tenant: str, id: str) -> Departure | None:
+        name = record_name(tenant, id)
+        value = await self._connection.ask("GET", self._keys.departure(name))
+        return None if value is None else msgspec.json.decode(value, type=Departure)
+
+    async def commits(self, after: int, count: int) -> list[tuple[int, bytes]]:
+        numbers, lengths, joined = await self._connection.run("commits", after, count)
+        found = map(int, numbers.split(b",")) if numbers else ()
+        return [
+            (number, events_in(value))
+            for number, value in zip(found, split(lengths, joined), strict=True)
+        ]
+
+    async def commit(self, number: int) -> bytes | None:
+        value = await self._connection.ask("GET", self._keys.commit(number))
+        return None if value is None else events_in(value)
+
+    async def first_commit(self) -> int:
+        return int(await self._connection.ask("HGET", self._keys.head, "first_commit") or 1)
+
+    async def sides(self) -> dict[str, float | None]:
+        found = await self._connection.ask("HGETALL", self._keys.sides)
+        return {
+            key.decode(): float(at) if at else None
+            for key, at in zip(found[::2], found[1::2], strict=True)
+        }
+
+    async def vacuum(self, written_before: float, below: int, released_before: float) -> int:
+        dropped, is_more = 0, True
+        while is_more:
+            gone, is_more = await self._connection.run(
+                "vacuum", repr(written_before), below, COMMITS_PER_VACUUM
+            )
+            dropped += gone
+        await self._connection.run("forget_sides", repr(released_before))
+        return dropped
+
+    async def _values(self, members: list[bytes]) -> list[bytes]:
+        names = [self._keys.job(one[LIFE_DIGITS:].decode()) for one in members]
+        places = [*range(0, len(names), RECORDS_PER_READ), len(names)]
+        values: list[bytes] = []
+        for first, last in pairwise(places):
+            found = await self._connection.ask("MGET", *names[first:last])
+            values += [value for value in found if value is not None]
+        return values
+
+
+def _counts_in(fields: Sequence[bytes]) -> list[Count]:
+    """From a hash of QUEUE/STATE/now and QUEUE/STATE/left."""
+    found: dict[tuple[str, str], dict[str, int]] = {}
+    for field, value in zip(fields[::2], fields[1::2], strict=True):
+        queue, state, kind = field.decode().rsplit("/", 2)
+        found.setdefault((queue, state), {})[kind] = int(value)
+    return [
+        Count(queue, State(state), kinds.get("now", 0), kinds.get("left", 0))
+        for (queue, state), kinds in found.items()
+    ]
