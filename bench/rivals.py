@@ -25,6 +25,7 @@ from bench.load import Timing
 ROOT: Final = Path(__file__).resolve().parent.parent
 ENVIRONMENT: Final = ROOT / ".venv-rivals"
 LOCK: Final = ROOT / "requirements" / "rivals.txt"
+PLATFORMATIC: Final = ROOT / "bench" / "contestants" / "platformatic"
 STAMP: Final = ENVIRONMENT / ".installed"
 
 MINOR_VERSIONS: Final = range(12, 20)
@@ -86,6 +87,14 @@ def installed() -> Path:
         _install()
         STAMP.write_text(wanted)
     return _INTERPRETER
+
+
+def platformatic() -> list[str]:
+    """The command of @platformatic/job-queue's contestant, installed from npm if it is not yet."""
+    scripts = Path(sys.executable).parent
+    if not (PLATFORMATIC / "node_modules").exists():
+        _output([str(scripts / "npm"), "ci", "--prefix", str(PLATFORMATIC)])
+    return [str(scripts / "node"), str(PLATFORMATIC / "contest.js")]
 
 
 def _install() -> None:

@@ -118,12 +118,12 @@ def penstock_timing(folder: str | None, jobs: int, concurrency: int) -> Timing:
 def penstock_timing_at(url: str, jobs: int, concurrency: int) -> Timing:
     """One client process, then one worker process as people start it."""
     module = [sys.executable, "-m", "bench.contestants.workers", "penstock", "enqueue"]
-    enqueue_seconds = _seconds([*module, "--url", url, "--jobs", str(jobs)], {})
+    enqueue_seconds = said_seconds([*module, "--url", url, "--jobs", str(jobs)], {})
     worker = [sys.executable, "-m", "penstock", "worker"]
     worker += ["bench.contestants.workers.penstock:app", "--url", url]
     worker += ["--concurrency", str(concurrency), "--jobs-max", str(jobs)]
     worker += ["--log-level", "warning"]
-    return Timing(jobs, enqueue_seconds, _seconds(worker, {JOBS_VARIABLE: str(jobs)}))
+    return Timing(jobs, enqueue_seconds, said_seconds(worker, {JOBS_VARIABLE: str(jobs)}))
 
 
 def tried(python: Path, rival: Contender, jobs: int, new_place: NewPlace) -> Outcome:
@@ -131,13 +131,14 @@ def tried(python: Path, rival: Contender, jobs: int, new_place: NewPlace) -> Out
     module = [str(python), "-m", "bench.contestants.workers", rival.module]
     asked = ["--url", new_place(), "--jobs", str(jobs)]
     try:
-        enqueue_seconds = _seconds([*module, "enqueue", *asked], rival.environment)
-        return Timing(jobs, enqueue_seconds, _seconds([*module, "work", *asked], rival.environment))
+        enqueue_seconds = said_seconds([*module, "enqueue", *asked], rival.environment)
+        drain_seconds = said_seconds([*module, "work", *asked], rival.environment)
+        return Timing(jobs, enqueue_seconds, drain_seconds)
     except NoRival as error:
         return error
 
 
-def _seconds(command: list[str], environment: Mapping[str, str]) -> float:
+def said_seconds(command: list[str], environment: Mapping[str, str]) -> float:
     for line in ran(command, environment, SECONDS_MAX).splitlines():
         if line.startswith(SAID):
             return float(json.loads(line)["seconds"])
