@@ -83,6 +83,11 @@ class Address(Struct, frozen=True):
         return without_credentials(self.url)
 
     @property
+    def known_as(self) -> str:
+        """What another queue may keep of it: found from any folder, and no secret."""
+        return without_credentials(self.absolute_url)
+
+    @property
     def absolute_url(self) -> str:
         """The same for processes that run in another folder."""
         return self.url if "://" in self.url else Path(self.path).as_uri()

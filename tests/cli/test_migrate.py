@@ -9,6 +9,7 @@ import pytest
 import penstock
 from penstock.client.blocking import BlockingQueue
 from tests.cli.running import Penstock
+from tests.servers.postgres import Postgres
 
 
 @pytest.fixture
@@ -83,3 +84,16 @@ def test_there_may_be_nothing_to_abort(run: Penstock, queue: BlockingQueue, targ
     run("migrate", run.url, target)
     finished = run("migrate", run.url, target, "--abort")
     assert (finished.code, "can't be aborted any more" in finished.stderr) == (1, True)
+
+
+def test_a_queue_that_has_moved_does_not_tell_the_password(
+    run: Penstock, queue: BlockingQueue, postgres_server: Postgres
+) -> None:
+    queue.enqueue("add", {"a": 1})
+    # The server lets everybody in, whatever they say.
+    target = postgres_server.new_database().replace("postgres@", "postgres:swordfish@")
+    moved = run("migrate", run.url, target, "--json")
+    late = run("enqueue", "add", "1")
+    assert (moved.code, late.code) == (0, 1)
+    assert "this queue has moved to postgresql://" in late.stderr
+    assert "swordfish" not in moved.stdout + moved.stderr + late.stderr

@@ -67,7 +67,7 @@ async def _preview(here: Address, there: Address, batch: int) -> Report:
             # A look makes nothing; where nothing is, nothing is in the way.
             empty = address_of("memory://")
             async with _opened(empty) as nothing:
-                target = End(nothing.backend, there.absolute_url)
+                target = End(nothing.backend, there.known_as)
                 return await Migration(source, target, batch=batch, progress=progress).preview()
         async with _opened(there) as target:
             return await Migration(source, target, batch=batch, progress=progress).preview()
@@ -87,10 +87,10 @@ async def _opened(address: Address, *, make: bool = False) -> AsyncIterator[End]
     if not make:
         await require_queue(address)
     backend = open_backend(address)
-    with spinner(f"opening {address.url}"):
+    with spinner(f"opening {address.shown_url}"):
         await backend.start()
     try:
-        yield End(backend, address.absolute_url)
+        yield End(backend, address.known_as)
     finally:
         await backend.stop()
 
