@@ -9,7 +9,7 @@ import pytest
 
 import penstock
 from penstock.address import parse
-from penstock.errors import InvalidOption
+from penstock.errors import NoQueue
 from penstock.pipeline.source.chunks import Bounds, Span
 from penstock.pipeline.source.opening import opened
 from penstock.runtime.services import Services
@@ -36,6 +36,6 @@ def test_a_queue_that_is_not_there_is_not_made(tmp_path: Path) -> None:
         async with opened(parse(f"sqlite://{tmp_path}/queue.db", {})):
             pass
 
-    with pytest.raises(InvalidOption, match="there is no queue"):
+    with pytest.raises(NoQueue, match="there is no queue"):
         asyncio.run(look())
     assert list(tmp_path.iterdir()) == []

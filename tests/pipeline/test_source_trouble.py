@@ -129,9 +129,3 @@ def test_a_log_object_that_was_cut_off_is_named(spark: SparkSession, folder: Pat
     words = says(lambda: read(spark, folder.as_uri(), "events").count())
     assert f"log/{cut.name}" in words
     assert "truncated or altered" in words
-
-
-def test_layout_single_has_no_commits_to_show(spark: SparkSession, tmp_path: Path) -> None:
-    url = f"{(tmp_path / 'queue').as_uri()}?layout=single"
-    asyncio.run(write_lives(url))
-    assert "does not support" in says(lambda: read(spark, url, "commits").count())

@@ -1,8 +1,8 @@
-"""Reading a queue whose events are not objects of their own: its backend is asked for them."""
+"""Reading a queue whose events are not commits of their own: its backend is asked for them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Final
 
@@ -10,14 +10,13 @@ import msgspec
 
 from penstock.errors import Gap
 from penstock.kernel.events import Event, commit_of, position_of
-from penstock.kernel.job import Job, State
 from penstock.pipeline.source.chunks import Bounds, Chunk, Span
 from penstock.pipeline.source.packing import split
-from penstock.ports.backend import Backend, Filter
+from penstock.pipeline.source.searching import within_events
+from penstock.ports.backend import Backend, Capabilities
 from penstock.wire.commit import encode_event
 
 EVENTS_PER_CHUNK: Final = 10_000
-JOBS_PER_PART: Final = 1_000
 BEFORE_THE_FIRST: Final = 1
 """A position that no event has: there is no commit before the first."""
 
@@ -29,12 +28,24 @@ class BackendSource:
         self._backend = backend
 
     @property
-    def name(self) -> str:
-        return self._backend.capabilities.backend
+    def capabilities(self) -> Capabilities:
+        return self._backend.capabilities
+
+    async def floor(self) -> int:
+        """The first commit that there is: whoever asks for what was before it is told."""
+        events = self._backend.events(None, BEFORE_THE_FIRST, follow=False)
+        try:
+            await anext(events, None)
+        except Gap as gap:
+            return gap.floor
+        finally:
+            if isinstance(events, AsyncGenerator):
+                await events.aclose()
+        return 1
 
     async def bounds(self, after: int = 0) -> Bounds:
         head = commit_of(await self._backend.last_position())
-        return Bounds(await self._floor(), head)
+        return Bounds(await self.floor(), head)
 
     def partitions(self, span: Span, count: int | None) -> list[Span]:
         # Each part is found by reading past those before it, so more than one is to be asked for.
@@ -45,15 +56,7 @@ class BackendSource:
         return span
 
     async def up_to_events(self, span: Span, events_max: int) -> int:
-        """How far the span can be read within so many events; one commit at least."""
-        count, last = 0, span.first
-        async with aclosing(self.events(span)) as events:
-            async for event in events:
-                count += 1
-                if count > events_max:
-                    return max(span.first, min(last, commit_of(event.position) - 1))
-                last = commit_of(event.position)
-        return span.last
+        return await within_events(self._chunks(span, events_max=1), span, events_max)
 
     async def events(self, span: Span) -> AsyncGenerator[Event]:
         since, end = position_of(span.first, 0) - 1, position_of(span.last + 1, 0)
@@ -68,41 +71,32 @@ class BackendSource:
                 # Now, and not when it is collected: the backend is stopped before that.
                 await events.aclose()
 
-    async def unadmitted(self, tenants: Iterable[str]) -> AsyncGenerator[list[Job]]:
-        """The jobs of imports that wait to be admitted as of now, a part of them at a time."""
-        part: list[Job] = []
-        for tenant in sorted(tenants):
-            async for job in self._backend.jobs(tenant, Filter(state=State.PENDING)):
-                if job.source == job.life:  # its life in the log has not begun
-                    part.append(job)
-                if len(part) == JOBS_PER_PART:
-                    yield part
-                    part = []
-        yield part
+    async def chunks(self, span: Span, *, backwards: bool = False) -> AsyncGenerator[Chunk]:
+        if backwards:
+            for chunk in reversed([chunk async for chunk in self._chunks(span)]):
+                yield chunk
+            return
+        async with aclosing(self._chunks(span)) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
-    async def chunks(self, span: Span) -> AsyncGenerator[Chunk]:
+    async def _chunks(
+        self, span: Span, events_max: int = EVENTS_PER_CHUNK
+    ) -> AsyncGenerator[Chunk]:
+        """Of about so many events each: a commit is never in two of them."""
         lines: list[bytes] = []
+        last = span.first
         async with aclosing(self.events(span)) as events:
             async for event in events:
+                commit = commit_of(event.position)
+                if len(lines) >= events_max and commit != last:
+                    yield self._chunk(lines, last)
+                    lines = []
                 # What a readable document holds may span several lines.
                 lines.append(msgspec.json.format(encode_event(event), indent=-1))
-                if len(lines) == EVENTS_PER_CHUNK:
-                    yield self._chunk(lines)
-                    lines = []
+                last = commit
         if lines:
-            yield self._chunk(lines)
+            yield self._chunk(lines, last)
 
-    async def _floor(self) -> int:
-        """The first commit that there is: whoever asks for what was before it is told."""
-        events = self._backend.events(None, BEFORE_THE_FIRST, follow=False)
-        try:
-            await anext(events, None)
-        except Gap as gap:
-            return gap.floor
-        finally:
-            if isinstance(events, AsyncGenerator):
-                await events.aclose()
-        return 1
-
-    def _chunk(self, lines: list[bytes]) -> Chunk:
-        return Chunk(self.name, b"\n".join(lines), len(lines))
+    def _chunk(self, lines: list[bytes], last: int) -> Chunk:
+        return Chunk(self.capabilities.backend, b"\n".join(lines), len(lines), last)
