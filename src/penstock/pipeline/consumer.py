@@ -45,8 +45,14 @@ class Consumer:
         self._moved_at = float("-inf")
 
     def head(self) -> int:
-        """The newest commit."""
-        return commit_of(self._loop.run(self._backend.last_position()))
+        """The newest commit below which nothing can come any more."""
+        newest = commit_of(self._loop.run(self._backend.last_position()))
+        return self._loop.run(self._source.settled(newest))
+
+    def reach(self, cursor: int, head: int, commits_max: int) -> int:
+        """How far to go from the cursor on in one piece."""
+        span = Span(cursor + 1, head)
+        return self._loop.run(self._source.up_to_commits(span, commits_max))
 
     def floor(self) -> int:
         """The first commit that can still be read."""

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from penstock.errors import Gap
 from penstock.kernel.events import Event, commit_of, position_of
@@ -14,9 +15,12 @@ from penstock.pipeline.source.chunks import Bounds, Chunk, Span
 from penstock.pipeline.source.packing import split
 from penstock.pipeline.source.searching import within_events
 from penstock.ports.backend import Backend, Capabilities
+from penstock.ports.clock import Clock
 from penstock.wire.commit import encode_event
 
 EVENTS_PER_CHUNK: Final = 10_000
+LATE_SECONDS_MAX: Final = 600.0
+"""No event is stored later than this after its own time."""
 BEFORE_THE_FIRST: Final = 1
 """A position that no event has: there is no commit before the first."""
 
@@ -24,8 +28,9 @@ BEFORE_THE_FIRST: Final = 1
 class BackendSource:
     """The events of a backend, which whoever started it stops."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, clock: Clock) -> None:
         self._backend = backend
+        self._clock = clock
 
     @property
     def capabilities(self) -> Capabilities:
@@ -55,6 +60,32 @@ class BackendSource:
         """All of it: a commit's time is known from its events alone."""
         return span
 
+    async def settled(self, head: int) -> int:
+        """Up to where no commit can come any more below one that is there.
+
+        Where events are ordered per job only, one that is stored late may stand below others
+        that were read. So what is young is left for later.
+        """
+        if self.capabilities.events == "ordered":
+            return head
+        young = self._clock.now() - LATE_SECONDS_MAX
+        async with aclosing(self.events(Span(await self.floor(), head))) as events:
+            async for event in events:
+                if event.at >= young:
+                    return commit_of(event.position) - 1
+        return head
+
+    async def up_to_commits(self, span: Span, commits_max: int) -> int:
+        """How far the span can be read within so many commits that have events."""
+        if self.capabilities.events == "ordered":
+            return min(span.last, span.first + commits_max - 1)
+        return await within_events(self._commits(span), span, commits_max)
+
+    async def _commits(self, span: Span) -> AsyncGenerator[Chunk]:
+        """Each with its events counted as one."""
+        async for chunk in self._chunks(span, events_max=1):
+            yield replace(chunk, events=1)
+
     async def up_to_events(self, span: Span, events_max: int) -> int:
         return await within_events(self._chunks(span, events_max=1), span, events_max)
 
@@ -65,7 +96,9 @@ class BackendSource:
             async for event in events:
                 if event.position >= end:
                     return
-                yield event
+                # Where order is per job, what may have been stored late is told again.
+                if event.position > since:
+                    yield event
         finally:
             if isinstance(events, AsyncGenerator):
                 # Now, and not when it is collected: the backend is stopped before that.

@@ -63,6 +63,13 @@ class LogSource:
             last = await first_at(before, span, self._time_of) - 1
         return Span(first, last)
 
+    async def settled(self, head: int) -> int:
+        """Up to where no commit can come any more below one that is there: all of them."""
+        return head
+
+    async def up_to_commits(self, span: Span, commits_max: int) -> int:
+        return min(span.last, span.first + commits_max - 1)
+
     async def up_to_events(self, span: Span, events_max: int) -> int:
         return await within_events(self.chunks(span), span, events_max)
 
