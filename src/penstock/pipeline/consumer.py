@@ -10,7 +10,7 @@ from typing import Final
 from penstock.address import parse
 from penstock.errors import Gap
 from penstock.kernel.commands import MoveConsumer
-from penstock.kernel.events import SYSTEM_TENANT, ConsumerMoved, Event, commit_of, position_of
+from penstock.kernel.events import SYSTEM_TENANT, ConsumerMoved, commit_of, position_of
 from penstock.pipeline.identity import queue_id
 from penstock.pipeline.source.chunks import Span
 from penstock.pipeline.source.opening import QueueSource, opened, opened_backend
@@ -74,21 +74,21 @@ class Consumer:
     def is_idle(self, cursor: int, head: int) -> bool:
         """Whether nothing is new but this consumer's own last move, which it need not say again."""
         is_quiet = head <= cursor or (
-            head == self._echo and self._loop.run(self._only_moved(Span(cursor + 1, head)))
+            head == self._echo and self._loop.run(self._is_one_move(Span(cursor + 1, head)))
         )
         return is_quiet and not self.is_silent_for(KEEP_ALIVE_SECONDS)
 
-    async def _only_moved(self, span: Span) -> bool:
-        # Not always one commit: numbers may be skipped.
+    async def _is_one_move(self, span: Span) -> bool:
+        """Numbers may be skipped, so that the next commit need not be the next number."""
+        moves = 0
         async with aclosing(self._source.chunks(span)) as chunks:
             async for chunk in chunks:
-                events = [decode_event(line) for line in chunk.lines.splitlines()]
-                if not all(self._is_own(event) for event in events):
-                    return False
-        return True
-
-    def _is_own(self, event: Event) -> bool:
-        return isinstance(event, ConsumerMoved) and event.consumer == self.name
+                for event in map(decode_event, chunk.lines.splitlines()):
+                    moves += 1
+                    is_own = isinstance(event, ConsumerMoved) and event.consumer == self.name
+                    if moves > 1 or not is_own:
+                        return False
+        return moves == 1
 
     def is_silent_for(self, seconds: float) -> bool:
         return self._clock.elapsed() - self._moved_at >= seconds
