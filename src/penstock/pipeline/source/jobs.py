@@ -15,7 +15,6 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 from pyspark.sql.types import StructType
 
@@ -37,7 +36,7 @@ from penstock.pipeline.source.planning import until_of
 from penstock.pipeline.source.reading import batches, maker_of
 from penstock.pipeline.source.records import RecordsSource
 from penstock.pipeline.source.tables import jobs_builder
-from penstock.ports.backend import Filter
+from penstock.ports.backend import Backend, Filter
 from penstock.runtime.services import Services
 from penstock.wire.commit import decode_event
 from penstock.wire.snapshot import all_jobs, canonical
@@ -50,8 +49,6 @@ class View(Struct, frozen=True):
 
     jobs: list[Job]
     unadmitted: list[UnadmittedChunk]
-    tenants: set[str]
-    """Everybody whose events were seen."""
     has_left: bool
     """Whether there may be others, that had left by then."""
 
@@ -76,29 +73,21 @@ async def _view(options: ReadOptions, span: Span) -> View:
         if isinstance(source, LogSource):
             state = await source.state_as_of(span.last)
             chunks = unadmitted_chunks(state.imports.segments())
-            return View(canonical(all_jobs(state)), chunks, set(), has_left=True)
+            return View(canonical(all_jobs(state)), chunks, has_left=True)
         if span.first == FIRST_SLOT:
             return await _folded(source, Moment(span.last, until_of(options)))
         if options.as_of is not None:
             rule = f"what was before commit {span.first} was vacuumed, and the state with it"
             raise InvalidOption("as_of", options.as_of, f"{rule}; only that of now can be told")
-        tenants = await _tenants(source, span)
     async with opened_backend(options.address, Services()) as backend:
         jobs = [
             job
-            for tenant in sorted(tenants | {_asked(options)})
+            for tenant in await _tenants(backend)
             for archived in (False, True)
             async for job in backend.jobs(tenant, Filter(archived=archived))
             if job.source != job.life
         ]
-    return View(jobs, [], tenants, has_left=True)
-
-
-class _Owned(Struct, frozen=True, gc=False):
-    tenant: str
-
-
-_owner_decoder: Final = msgspec.json.Decoder(_Owned)
+    return View(jobs, [], has_left=True)
 
 
 class Moment(Struct, frozen=True):
@@ -115,12 +104,10 @@ async def _folded(source: RecordsSource | BackendSource, moment: Moment) -> View
     """Jobs from their events. Those that an import had brought and that were admitted later have
     waited then."""
     jobs: dict[int, Job] = {}
-    tenants: set[str] = set()
     bounds = await source.bounds()
     async with aclosing(source.chunks(Span(bounds.floor, bounds.head))) as chunks:
         async for chunk in chunks:
             for event in map(decode_event, chunk.lines.splitlines()):
-                tenants.add(event.tenant)
                 if moment.has(event.position, event.at):
                     if isinstance(event, Enqueued):
                         jobs[event.life] = born(event)
@@ -128,16 +115,11 @@ async def _folded(source: RecordsSource | BackendSource, moment: Moment) -> View
                         jobs[event.life] = apply(jobs[event.life], event)
                 elif isinstance(event, Admitted) and moment.has(event.source, event.enqueued_at):
                     jobs[event.life] = born(event)
-    return View([jobs[life] for life in sorted(jobs)], [], tenants, has_left=False)
+    return View([jobs[life] for life in sorted(jobs)], [], has_left=False)
 
 
-async def _tenants(source: RecordsSource | BackendSource, span: Span) -> set[str]:
-    """Whoever did anything since the events begin."""
-    tenants: set[str] = set()
-    async with aclosing(source.chunks(span)) as chunks:
-        async for chunk in chunks:
-            tenants |= {owned.tenant for owned in _owner_decoder.decode_lines(chunk.lines)}
-    return tenants
+async def _tenants(backend: Backend) -> list[str]:
+    return [one.tenant for one in (await backend.contents()).tenants]
 
 
 async def _unadmitted(options: ReadOptions, span: Span, view: View) -> AsyncGenerator[list[Job]]:
@@ -155,7 +137,7 @@ async def _unadmitted(options: ReadOptions, span: Span, view: View) -> AsyncGene
         # It may not tell of the import any more, but has what of it waits still.
         moment = Moment(span.last, until_of(options))
         async with opened_backend(options.address, services) as backend:
-            for tenant in sorted(view.tenants | {_asked(options)}):
+            for tenant in await _tenants(backend):
                 part: list[Job] = []
                 async for job in backend.jobs(tenant, Filter(state=State.PENDING)):
                     # Its life in the log has not begun.
@@ -192,8 +174,3 @@ def _asked_for(options: ReadOptions, jobs: list[Job]) -> list[Job]:
         for job in jobs
         if options.tenant in (None, job.tenant) and options.queue in (None, job.queue)
     ]
-
-
-def _asked(options: ReadOptions) -> str:
-    """The tenant of whom it is known that somebody wants to see it."""
-    return options.tenant or options.address.options.tenant
