@@ -18,6 +18,7 @@ from pyspark.sql import functions as sf
 from penstock.pipeline.tables import Table, tables
 from penstock.pipeline.warehouse.files import arrow_schema
 from penstock.pipeline.warehouse.parquet import Manifest
+from tests.pipeline.backends import LOG, Backend
 from tests.pipeline.recount import Recount, Row, day_of, rank_error
 
 ALL = {table.name: table for table in tables()}
@@ -56,12 +57,12 @@ def cursor(warehouse: Path, name: str = "events") -> int:
 
 
 def assert_tables_are_right(
-    spark: SparkSession, queue: Path, warehouse: Path, since: str = ""
+    spark: SparkSession, queue: Path, warehouse: Path, since: str = "", kind: Backend = LOG
 ) -> Recount:
-    """Every table has what the log says up to its cursor, from a day on; and all are as far."""
+    """Every table has what the events say up to its cursor, from a day on; and all are as far."""
     cursors = {name: cursor(warehouse, name) for name in ALL}
     assert len(set(cursors.values())) == 1, cursors
-    recount = Recount(queue, cursors["events"])
+    recount = Recount(kind.stored(queue), cursors["events"])
     for name, rows in recount.tables().items():
         table = ALL[name]
         kept = [row for row in rows if day_of(row, table.moment).isoformat() >= since]

@@ -39,6 +39,11 @@ class Log:
         commit.events.append(added)
         return added
 
+    def replace(self, index: int, event: JobEvent, **changes: object) -> None:
+        """Has an event say something else."""
+        events = self.commits[index].events
+        events[events.index(event)] = replace(event, **changes)
+
     def next_position(self, index: int) -> int:
         commit = self.commits[index]
         return position_of(commit.header.commit, len(commit.events))

@@ -1,4 +1,4 @@
-"""Histories of a queue: random, from one seed, made by the real engine on a folder in no time.
+"""Histories of a queue: random, from one seed, made by the real engines in no time.
 
 They play in 2030. A pipeline that looks at them has the real clock, which is behind that, and
 commit times never go back: so what it commits has the time of the commit before.
@@ -17,6 +17,7 @@ from uuid import UUID
 
 from msgspec import Raw
 
+from penstock.address import parse
 from penstock.engines.ledger.engine import LedgerEngine
 from penstock.engines.ledger.layouts import open_journal
 from penstock.kernel.commands import (
@@ -46,12 +47,14 @@ from penstock.kernel.commands import (
 from penstock.kernel.events import SYSTEM_TENANT
 from penstock.kernel.job import ABSENT, Job, State
 from penstock.kernel.manifest import Row as ImportRow
-from penstock.ports.backend import Filter
+from penstock.ports.backend import Backend, Filter
 from penstock.runtime.services import Services
 from penstock.stores.local import local_store
 from penstock.testing.clock import FakeClock
 from penstock.testing.stamped_store import Stamped
 from penstock.wire.imports import Group, encode_rows, object_record
+from penstock.wiring import open_backend
+from tests.pipeline import backends
 
 NEW_YEAR_2030 = 1_893_456_000.0
 TENANTS = ("acme", "globex")
@@ -67,6 +70,7 @@ class History:
 
     folder: Path
     seed: int
+    kind: backends.Backend = backends.LOG
     clock: FakeClock = field(default_factory=lambda: FakeClock(NEW_YEAR_2030 + 79_000.0))
     made: int = 0
     done: list[str] = field(default_factory=list)
@@ -78,7 +82,7 @@ class History:
 
     @property
     def url(self) -> str:
-        return self.folder.as_uri()
+        return self.kind.url(self.folder)
 
     def grow(self, jobs: int) -> None:
         """The same as `add`, for tests that have no loop."""
@@ -92,26 +96,30 @@ class History:
                 await self._round(engine, min(ROUND_JOBS, until - self.made))
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[LedgerEngine]:
+    async def opened(self) -> AsyncIterator[Backend]:
         services = Services(clock=self.clock, luck=self.luck.random, new_secret=self._name)
-        raw = local_store(str(self.folder), fsync=False)
-        store = Stamped(raw, self.clock, self.stamps)
-        engine = LedgerEngine(
-            lambda listener: open_journal(store, None, services, listener), services
-        )
+        if self.kind.layout is None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            engine = open_backend(parse(self.url, {}), services)
+        else:
+            raw = local_store(str(self.folder), fsync=False)
+            # Files have the machine's time, which is not that of the story.
+            store = Stamped(raw, self.clock, self.stamps)
+            engine = LedgerEngine(
+                lambda listener: open_journal(store, self.kind.layout, services, listener), services
+            )
         await engine.start()
         try:
             yield engine
         finally:
             await engine.stop()
-            await raw.close()
 
     def _name(self) -> str:
         return f"{self.luck.getrandbits(128):032x}"
 
-    async def _round(self, engine: LedgerEngine, jobs: int) -> None:
+    async def _round(self, engine: Backend, jobs: int) -> None:
         luck, tenant = self.luck, self.luck.choice(TENANTS)
-        if luck.random() < 0.4:
+        if luck.random() < 0.4 and engine.capabilities.imports:
             await self._import(engine, jobs)
         else:
             await engine.execute(Enqueue(tenant, [self._submission() for _ in range(jobs)]))
@@ -128,7 +136,7 @@ class History:
         await engine.execute(Expire(tenant))
         await self._again(engine, tenant)
 
-    async def _import(self, engine: LedgerEngine, jobs: int) -> None:
+    async def _import(self, engine: Backend, jobs: int) -> None:
         """As a run, of all tenants at once; now and then with ids, or as the batch of a query."""
         luck, run = self.luck, self._name()
         has_ids = luck.random() < 0.3
@@ -178,7 +186,7 @@ class History:
             return self.done.pop(0)
         return str(UUID(int=self.luck.getrandbits(128)))
 
-    async def _work(self, engine: LedgerEngine, tenant: str, count: int) -> None:
+    async def _work(self, engine: Backend, tenant: str, count: int) -> None:
         luck = self.luck
         claim = Claim(tenant, self._name(), count + 1, 60.0, worker=luck.choice(WORKERS))
         claimed = await engine.execute(claim)
@@ -192,7 +200,7 @@ class History:
             await self._settle(engine, tenant, fate, groups[fate])
             self._pass(1.0)
 
-    async def _settle(self, engine: LedgerEngine, tenant: str, fate: str, jobs: list[Job]) -> None:
+    async def _settle(self, engine: Backend, tenant: str, fate: str, jobs: list[Job]) -> None:
         match fate:
             case "ack":
                 beats = [Beat(job.id, job.lease, 60.0, 0.5) for job in jobs[:3] if job.lease]
@@ -238,7 +246,7 @@ class History:
             if state in ("failed", "cancelled"):
                 self.ended[tenant].append(job.id)
 
-    async def _again(self, engine: LedgerEngine, tenant: str) -> None:
+    async def _again(self, engine: Backend, tenant: str) -> None:
         """Replays, archives, and cancels what waits: some of it for another attempt."""
         luck, ended = self.luck, self.ended[tenant]
         luck.shuffle(ended)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 import penstock
+from penstock.engines.ledger.journal import ledger_capabilities
 from penstock.errors import NoQueue, Unsupported
 from penstock.kernel.events import (
     Admitted,
@@ -21,12 +25,17 @@ from penstock.kernel.events import (
     Paused,
     Retried,
 )
-from penstock.pipeline.checking.check import check
+from penstock.pipeline.checking.check import check, planned
+from penstock.pipeline.checking.scope import Asked
+from penstock.stores.local import local_store
 from penstock.wire.commit import Commit
+from tests.engines.stores import checkpointed
+from tests.pipeline.backends import BACKENDS, LOG, SQLITE, Backend
 from tests.pipeline.doctoring import Log
 from tests.pipeline.histories import History
 
 Found = set[tuple[int, str | None]]
+CAPABILITIES = ledger_capabilities("test", push=False, multi_process=True, durability="strict")
 
 
 def found(spark: SparkSession, queue: Path) -> Found:
@@ -164,10 +173,78 @@ def test_a_violation_says_where_the_event_stands(spark: SparkSession, queue: Pat
     assert row["message"] == "cancelled after it was completed"
 
 
-def test_a_queue_without_a_log_can_not_be_checked(tmp_path: Path) -> None:
-    with penstock.open_sync(f"{tmp_path.as_uri()}?layout=single"):
-        pass
-    with pytest.raises(Unsupported, match="layout single"):
-        check(tmp_path.as_uri())
+async def test_a_checkpoint_has_every_live_job_as_its_events_make_it(
+    spark: SparkSession, queue: Path
+) -> None:
+    store = local_store(str(queue))
+    log = Log(queue)
+    await checkpointed(store, len(log.commits))
+    await store.close()
+    assert found(spark, queue) == set()
+    enqueue_a_key_that_is_held(log)
+    index, claimed = log.find(event_of(Claimed, "mail"))
+    log.replace(index, claimed, worker="somebody else")
+    log.save()
+    rows = check(queue.as_uri(), spark=spark).where("invariant = 14").collect()
+    said = {row["id"]: row["message"].partition(": ")[2] for row in rows}
+    assert said == {
+        "twin": "it is pending and not there",
+        "mail": "it is not what its events make of it, in worker",
+    }
+
+
+def test_a_lease_that_nobody_takes_back_is_found(spark: SparkSession, queue: Path) -> None:
+    log = Log(queue)
+    index, claimed = log.find(event_of(Claimed, "mail"))
+    log.replace(index, claimed, lease_until=claimed.at - 7_200.0)
+    log.save()
+    assert found(spark, queue) == {(17, "mail")}
+
+
+def test_a_job_from_nowhere_is_found(spark: SparkSession, queue: Path) -> None:
+    log = Log(queue)
+    index, completed = log.find(event_of(Completed, "done"))
+    log.append(index, completed, id="nobody")
+    log.save()
+    assert (2, "nobody") in found(spark, queue)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [kind for kind in BACKENDS if kind is not LOG], ids=repr)
+async def test_other_backends_are_asked_what_they_can_answer(
+    spark: SparkSession, tmp_path: Path, kind: Backend
+) -> None:
+    history = History(tmp_path / "queue", seed=8, kind=kind)
+    await history.add(600)
+    plan = planned(history.url)
+    assert plan.violations(spark).collect() == []
+    assert set(plan.asked.not_asked()) == {1, 8, 13, 14, 15, 16, 18}
+
+
+async def test_a_lie_in_a_store_of_records_is_found(spark: SparkSession, tmp_path: Path) -> None:
+    url = SQLITE.url(tmp_path)
+    async with penstock.open(url) as made:
+        await made.enqueue("work", id="a")
+        await made.ack(await made.claim(1))
+    with closing(sqlite3.connect(tmp_path / "queue.db")) as database, database:
+        database.execute("DELETE FROM penstock_commits WHERE number = 2")
+    rows = check(url, spark=spark).collect()
+    assert {(row["invariant"], row["id"]) for row in rows} == {(4, "a")}
+
+
+def test_what_can_not_be_asked_is_said() -> None:
+    a_log = Asked(capabilities=None, floor=1, newest_at=0.0, checkpoint=7)
+    assert set(a_log.not_asked()) == {1, 8, 13, 16, 18}
+    assert "there is no checkpoint" in replace(a_log, checkpoint=None).not_asked()[14]
+    assert "before commit 9" in replace(a_log, floor=9).not_asked()[2]
+    loose = replace(CAPABILITIES, order="approximate", pause="eventual")
+    per_job = replace(a_log, capabilities=loose)
+    assert {11, 12} <= set(per_job.not_asked())
+    assert per_job.scopes_left_out == {"order", "pauses"}
+
+
+def test_where_there_is_no_queue_or_no_other_can_see_it_that_is_said(tmp_path: Path) -> None:
     with pytest.raises(NoQueue):
         check((tmp_path / "elsewhere").as_uri())
+    with pytest.raises(Unsupported):
+        check("memory://")

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
 import penstock
+from penstock.cli.root import app
 from penstock.errors import InvalidInput, SparkFailed
-from penstock.pipeline.operations.moving import export_table, flat, format_of, importable
+from penstock.pipeline.operations.moving import (
+    export_table,
+    flat,
+    format_of,
+    import_jobs,
+    importable,
+)
+from tests.pipeline.backends import BACKENDS, SQLITE, Backend
 
 
 @pytest.fixture
@@ -48,6 +59,45 @@ def test_a_condition_picks_rows_and_what_is_there_stays(
     assert export_table(spark, url, target, table="events", overwrite=True) == 7
     with pytest.raises(InvalidInput, match="nothing"):
         export_table(spark, url, str(tmp_path / "other"), where="nothing = 1")
+
+
+@pytest.mark.parametrize("format", ["parquet", "json", "csv"])
+@pytest.mark.parametrize("kind", BACKENDS, ids=repr)
+def test_what_was_exported_can_be_imported_elsewhere(
+    spark: SparkSession, url: str, tmp_path: Path, kind: Backend, format: str
+) -> None:
+    """By the commands, twice: what is there already is left alone."""
+    files, there = str(tmp_path / f"jobs.{format}"), tmp_path / "there"
+    there.mkdir()
+    ran("export", url, files, "--format", format)
+    for _ in range(2):
+        assert ran("import", files, kind.url(there)) == {"jobs": 4}
+    with penstock.open_sync(kind.url(there)) as queue:
+        jobs = {job.id: job for job in queue.jobs()}
+    assert sorted(jobs) == ["job-1", "job-2", "job-3", "job-4"]
+    assert [jobs[id].payload for id in sorted(jobs)] == [{"id": n} for n in range(1, 5)]
+    assert ran("import", files, kind.url(there), "--dead-letters") == {"jobs": 5}
+    assert ran("export", kind.url(there), str(tmp_path / "back"))["rows"] == 5
+
+
+def test_rows_without_an_id_need_a_queue_that_takes_imports(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = spark.sql("select 'resize' as type")
+    rows.write.json(str(tmp_path / "rows.json"))
+    with pytest.raises(SparkFailed, match="give the rows a column 'id'"):
+        import_jobs(spark, str(tmp_path / "rows.json"), SQLITE.url(tmp_path))
+    bad = spark.sql("select 'resize' as type, 'a' as id, '{' as payload")
+    bad.write.json(str(tmp_path / "bad.json"))
+    with pytest.raises(SparkFailed, match="payload: it is no JSON"):
+        import_jobs(spark, str(tmp_path / "bad.json"), SQLITE.url(tmp_path))
+
+
+def ran(command: str, *arguments: str) -> dict[str, Any]:
+    said = CliRunner().invoke(app, ["pipeline", command, *arguments, "--json"])
+    assert said.exit_code == 0, said.output
+    answer: dict[str, Any] = json.loads(said.stdout)
+    return answer
 
 
 def test_what_is_imported_are_jobs_that_are_still_to_be_run(spark: SparkSession) -> None:

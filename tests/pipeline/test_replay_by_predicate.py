@@ -12,12 +12,16 @@ from penstock.errors import InvalidInput
 from penstock.kernel.job import State
 from penstock.pipeline.operations.replaying import Replayed, chosen
 from penstock.pipeline.run import Plan, opened_pipeline
+from tests.pipeline.backends import BACKENDS, LOG, Backend
 
 
 @pytest.fixture
-async def url(tmp_path: Path) -> str:
+async def url(tmp_path: Path, request: pytest.FixtureRequest) -> str:
     """Six dead letters and one job that was cancelled, of two tenants."""
-    url = f"{tmp_path.as_uri()}/queue?fsync=off"
+    kind: Backend = getattr(request, "param", LOG)
+    folder = tmp_path / "queue"
+    folder.mkdir()
+    url = kind.url(folder)
     for tenant in ("acme", "globex"):
         async with penstock.open(url, tenant=tenant) as queue:
             for type, error in (
@@ -39,6 +43,7 @@ async def states(url: str, tenant: str) -> dict[str, State]:
         return {job.id: job.state async for job in queue.jobs()}
 
 
+@pytest.mark.parametrize("url", BACKENDS, indirect=True, ids=repr)
 async def test_jobs_are_chosen_by_type_and_error_and_replayed_once(
     spark: SparkSession, url: str
 ) -> None:

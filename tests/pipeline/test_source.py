@@ -43,20 +43,6 @@ def url(folder: Path) -> str:
     return folder.as_uri()
 
 
-@pytest.fixture(scope="module")
-def single_url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    url = f"{tmp_path_factory.mktemp('single').as_uri()}/queue?layout=single"
-    asyncio.run(write_lives(url))
-    return url
-
-
-@pytest.fixture(scope="module")
-def sqlite_url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    url = f"sqlite://{tmp_path_factory.mktemp('records')}/queue.db?fsync=off"
-    asyncio.run(write_lives(url))
-    return url
-
-
 def times(folder: Path) -> list[float]:
     """When each commit was."""
     return [
@@ -99,23 +85,6 @@ def test_times_are_those_of_the_log_to_the_microsecond(
     assert found == [(round(expected[commit - 1] * 1_000_000),) for commit in (1, 3, 4)]
 
 
-def test_the_same_story_comes_from_layout_single(spark: SparkSession, single_url: str) -> None:
-    assert rows(read(spark, single_url, "events"), "commit", "event", "id") == STORY
-    split = read(spark, single_url, "events", partitions=3)
-    assert rows(split, "commit", "event", "id") == STORY
-    payloads = rows(split.where("payload is not null and id = 'a'"), "payload")
-    assert payloads == [('{"id":7}',)]
-
-
-def test_the_same_story_comes_from_a_store_of_records(spark: SparkSession, sqlite_url: str) -> None:
-    split = read(spark, sqlite_url, "events", partitions=3)
-    assert rows(split, "commit", "event", "id") == STORY
-    assert split.rdd.getNumPartitions() == 3
-    jobs = read(spark, sqlite_url, "jobs")
-    states = [("a", "completed"), ("c", "cancelled"), ("b", "pending")]
-    assert rows(jobs, "id", "state") == states
-
-
 def test_attempts_are_those_that_ran(spark: SparkSession, url: str) -> None:
     frame = read(spark, url, "attempts")
     columns = ("id", "attempt", "outcome", "kind", "error", "worker")
@@ -134,40 +103,6 @@ def test_commits_say_what_each_weighed(spark: SparkSession, folder: Path, url: s
     sizes = [path.stat().st_size for path in sorted((folder / "log").iterdir())]
     assert [(row.commit, row.size_bytes) for row in found] == [*enumerate(sizes, start=1)]
     assert [row.events for row in found] == [1, 2, 3, 1, 1, 1, 1, 1]
-
-
-@pytest.mark.parametrize("layout", ["log", "single"])
-def test_jobs_are_the_state_of_the_queue(
-    spark: SparkSession, url: str, single_url: str, layout: str
-) -> None:
-    frame = read(spark, url if layout == "log" else single_url, "jobs")
-    columns = ("id", "state", "commit", "attempt", "kind", "error", "result")
-    assert rows(frame, *columns) == [
-        ("a", "completed", 4, 1, None, None, '{"ok":true}'),
-        ("c", "cancelled", 7, 1, "error", "later", None),
-        ("b", "pending", 8, 1, "error", "boom", None),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("commit", "states"),
-    [
-        (1, {"a": "pending"}),
-        (3, {"a": "running", "b": "running", "c": "running"}),
-        (5, {"a": "completed", "b": "failed", "c": "running"}),
-    ],
-)
-@pytest.mark.parametrize("layout", ["log", "single"])
-def test_jobs_are_as_they_were(
-    spark: SparkSession,
-    url: str,
-    single_url: str,
-    layout: str,
-    commit: int,
-    states: dict[str, str],
-) -> None:
-    frame = read(spark, url if layout == "log" else single_url, "jobs", as_of=commit)
-    assert dict(frame.select("id", "state").collect()) == states
 
 
 def test_a_time_is_as_good_as_a_commit(spark: SparkSession, folder: Path, url: str) -> None:

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.engines.ledger.log.floor import raise_floor
+from penstock.engines.ledger.names import log_key
 from penstock.errors import InvalidOption, PenstockError
 from penstock.pipeline.source.options import parse_options
 from penstock.runtime.services import Services
 from penstock.stores.local import LocalStore
+from tests.engines.stores import checkpointed
 from tests.pipeline.queues import COMMITS, read, write_lives
 
 if TYPE_CHECKING:
@@ -131,7 +133,23 @@ def test_a_log_object_that_was_cut_off_is_named(spark: SparkSession, folder: Pat
     assert "truncated or altered" in words
 
 
-def test_layout_single_has_no_commits_to_show(spark: SparkSession, tmp_path: Path) -> None:
-    url = f"{(tmp_path / 'queue').as_uri()}?layout=single"
-    asyncio.run(write_lives(url))
-    assert "does not support" in says(lambda: read(spark, url, "commits").count())
+def test_a_state_is_told_from_a_checkpoint_on_and_otherwise_it_is_said_from_when(
+    spark: SparkSession, folder: Path
+) -> None:
+    async def vacuumed() -> None:
+        store = LocalStore(folder)
+        await checkpointed(store, 6)
+        await raise_floor(store, 4, Services())
+        for commit in (1, 2, 3):
+            await store.delete(log_key(commit))
+
+    asyncio.run(vacuumed())
+    url = folder.as_uri()
+    states = {6: "pending", 7: "cancelled"}
+    for commit, state in states.items():
+        jobs = read(spark, url, "jobs", as_of=commit).where("id = 'c'")
+        assert [row["state"] for row in jobs.collect()] == [state]
+    early = says(lambda: read(spark, url, "jobs", as_of=5).count())
+    assert "the oldest state that can still be told is that of commit 6" in early
+    gone = says(lambda: read(spark, url, "jobs", as_of=3).count())
+    assert "were vacuumed up to commit 4" in gone

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.pipeline.backends import log_of
 from tests.pipeline.histories import History
 from tests.pipeline.recount import Recount
 
@@ -44,7 +45,7 @@ def test_the_declarative_example_makes_the_tables(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-2_000:] + done.stderr[-2_000:]
-    expected = Recount(history.folder).tables()
+    expected = Recount(log_of(history.folder)).tables()
     for name in ("events", "attempts", "jobs", "throughput", "errors", "slo"):
         rows = ds.dataset(folder / "spark-warehouse" / name, format="parquet").count_rows()
         assert rows == len(expected[name]), name

@@ -32,6 +32,7 @@ from penstock.pipeline.warehouse.warehouse import Conflict
 from penstock.runtime.services import Services
 from penstock.stores.local import local_store
 from tests.engines.stores import checkpointed
+from tests.pipeline.backends import log_of
 from tests.pipeline.comparing import ALL, assert_tables_are_right, cursor, stored
 from tests.pipeline.histories import History
 from tests.pipeline.recount import Recount
@@ -179,9 +180,9 @@ def test_a_table_gains_the_columns_that_events_gained(
     old = [row["meta"] for row in found if row["commit"] <= reached]
     new = [row["meta"] for row in found if row["commit"] > reached]
     assert set(old) == {None}
-    later = [event for event in Recount(history.folder).events if event["commit"] > reached]
+    later = [event for event in Recount(log_of(history.folder)).events if event["commit"] > reached]
     assert sum(meta is not None for meta in new) == sum("meta" in event for event in later) > 0
-    assert len(found) == sum(1 for _ in Recount(history.folder, cursor(warehouse)).events)
+    assert len(found) == sum(1 for _ in Recount(log_of(history.folder), cursor(warehouse)).events)
 
 
 def test_a_folder_of_other_things_is_refused(

@@ -18,11 +18,12 @@ from typing import Any
 
 from pyspark import TaskContext
 from pyspark.sql import functions as sf
+from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from penstock.pipeline.datasource import PenstockDataSource
 from penstock.pipeline.session import session
-from penstock.pipeline.sink.batch import PenstockWriter, TaskWritten
+from penstock.pipeline.sink.batch import PenstockWriter
 from penstock.pipeline.sink.columns import plan
 from penstock.pipeline.sink.options import parse_write_options
 from penstock.stores.local import LocalStore
@@ -34,7 +35,7 @@ class TroubledWriter(PenstockWriter):
     place = ""
     pids: tuple[int, ...] = ()
 
-    def write(self, iterator: Iterator[Any]) -> TaskWritten:
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         written = super().write(iterator)
         self._reach("task")
         context = TaskContext.get()

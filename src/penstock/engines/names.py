@@ -4,6 +4,7 @@
     worker/{id}.json                       registrations, for people to look at
     leader/{role}.json                     who does the housekeeping
     probe/{nonce}                          short-lived: do conditional writes work, what time is it
+    identity                               of a store of records: what tables made of it know it by
 
 Ids are written in a fixed alphabet: letters, digits, `-` and `_` as they are, every other byte as
 `=` and two hex digits.
@@ -16,6 +17,7 @@ from typing import Final
 DATA: Final = "data/"
 WORKERS: Final = "worker/"
 PROBES: Final = "probe/"
+IDENTITY: Final = "identity"
 
 _PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 

@@ -1,7 +1,7 @@
 """A check-up of layout `single`: the object itself, the archive, and the story that both tell.
 
 Each job stands there with its events, in `queue.json` or in the archive, so the log can be put
-together again as far as jobs go. What concerns whole queues is known only for a while.
+together again. What concerns whole queues stands beside them, or was set aside.
 """
 
 from __future__ import annotations
@@ -46,21 +46,24 @@ class SingleCheckup:
         said = f"{len(document.jobs):,} jobs as of commit {document.commit:,}"
         yield stored(QUEUE, "ok", said)
         try:
-            archived = await Archive(self._store).read()
+            archive = Archive(self._store)
+            archived, aside = await archive.read(), await archive.read_aside()
         except PenstockError as error:
             yield stored(ARCHIVE, "fail", str(error))
             return
         yield stored(ARCHIVE, "ok", f"{len(archived):,} jobs")
-        for check in await asyncio.to_thread(_judged, document, archived, state):
+        for check in await asyncio.to_thread(_judged, document, archived, aside, state):
             yield check
 
 
-def _judged(document: Document, archived: Sequence[ArchivedJob], state: QueueState) -> list[Check]:
+def _judged(
+    document: Document, archived: Sequence[ArchivedJob], aside: Iterable[Event], state: QueueState
+) -> list[Check]:
     findings = Findings()
     lives = {(job.tenant, job.id, job.life) for job in (each.job for each in document.jobs)}
     left = [each for each in archived if (each.tenant, each.id, each.life) not in lives]
     findings.add("jobs are their events", _misfits(document.jobs, left, document.commit))
-    log = _log(document, left)
+    log = _log(document, left, aside)
     findings.judge(OF_EVERY_PART, log)
     findings.judge(FROM_THE_BEGINNING, log)
     tally = Tally()
@@ -104,9 +107,12 @@ def _comparable(job: Job) -> tuple[Job, bytes]:
     return replace(job, payload=ABSENT, result=ABSENT), payload
 
 
-def _log(document: Document, left: Iterable[ArchivedJob]) -> list[Committed]:
-    """Every event that is known, in order, as the commits that they were in."""
-    by_position: dict[int, Event] = {event.position: event for event in document.events}
+def _log(
+    document: Document, left: Iterable[ArchivedJob], aside: Iterable[Event]
+) -> list[Committed]:
+    """Every event, in order, as the commits that they were in."""
+    known = (*aside, *document.aside, *document.events)
+    by_position: dict[int, Event] = {event.position: event for event in known}
     stories = [record.events for record in document.jobs] + [record.events for record in left]
     for story in stories:
         by_position.update((event.position, event) for event in story)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from hashlib import sha256
 from typing import Final
 
-from penstock.address import Address, parse
-from penstock.engines.ledger.log.floor import read_floor
-from penstock.engines.ledger.marker import read_marker
-from penstock.errors import Gap, NoQueue
+from penstock.address import parse
+from penstock.errors import Gap
 from penstock.kernel.commands import MoveConsumer
-from penstock.kernel.events import SYSTEM_TENANT, commit_of, position_of
+from penstock.kernel.events import SYSTEM_TENANT, ConsumerMoved, commit_of, position_of
+from penstock.pipeline.identity import queue_id
+from penstock.pipeline.source.chunks import Span
+from penstock.pipeline.source.opening import QueueSource, opened, opened_backend
 from penstock.ports.backend import Backend
 from penstock.ports.clock import Clock
-from penstock.ports.store import ObjectStore
 from penstock.runtime.loops import LoopThread
 from penstock.runtime.services import Services
-from penstock.wiring import open_backend, open_patient_store
+from penstock.wire.commit import decode_event
 
 KEEP_ALIVE_SECONDS: Final = 86_400.0
 """A consumer that does not move for thirty days is dropped; this is well below."""
@@ -30,7 +30,7 @@ class Consumer:
         name: str,
         queue_id: str,
         backend: Backend,
-        store: ObjectStore,
+        source: QueueSource,
         loop: LoopThread,
         clock: Clock,
     ) -> None:
@@ -38,18 +38,25 @@ class Consumer:
         self.queue_id = queue_id
         """Names this queue and no other, wherever it is moved."""
         self._backend = backend
-        self._store = store
+        self._source = source
         self._loop = loop
         self._clock = clock
         self._echo = 0
         self._moved_at = float("-inf")
 
     def head(self) -> int:
-        """The newest commit."""
-        return commit_of(self._loop.run(self._backend.last_position()))
+        """The newest commit below which nothing can come any more."""
+        newest = commit_of(self._loop.run(self._backend.last_position()))
+        return self._loop.run(self._source.settled(newest))
+
+    def reach(self, cursor: int, head: int, commits_max: int) -> int:
+        """How far to go from the cursor on in one piece."""
+        span = Span(cursor + 1, head)
+        return self._loop.run(self._source.up_to_commits(span, commits_max))
 
     def floor(self) -> int:
-        return self._loop.run(read_floor(self._store))
+        """The first commit that can still be read."""
+        return self._loop.run(self._source.floor())
 
     def require(self, cursor: int) -> None:
         """Raises `Gap` if what comes after the cursor is there no more."""
@@ -66,8 +73,22 @@ class Consumer:
 
     def is_idle(self, cursor: int, head: int) -> bool:
         """Whether nothing is new but this consumer's own last move, which it need not say again."""
-        is_quiet = head <= cursor or head == self._echo == cursor + 1
+        is_quiet = head <= cursor or (
+            head == self._echo and self._loop.run(self._is_one_move(Span(cursor + 1, head)))
+        )
         return is_quiet and not self.is_silent_for(KEEP_ALIVE_SECONDS)
+
+    async def _is_one_move(self, span: Span) -> bool:
+        """Numbers may be skipped, so that the next commit need not be the next number."""
+        moves = 0
+        async with aclosing(self._source.chunks(span)) as chunks:
+            async for chunk in chunks:
+                for event in map(decode_event, chunk.lines.splitlines()):
+                    moves += 1
+                    is_own = isinstance(event, ConsumerMoved) and event.consumer == self.name
+                    if moves > 1 or not is_own:
+                        return False
+        return moves == 1
 
     def is_silent_for(self, seconds: float) -> bool:
         return self._clock.elapsed() - self._moved_at >= seconds
@@ -81,16 +102,14 @@ def opened_consumer(
     services = services or Services()
     address = parse(url, {})
     with _running_loop() as loop:
-        store = open_patient_store(address, services)
-        backend = open_backend(address, services)
+        stack = AsyncExitStack()
         try:
-            queue_id = loop.run(_queue_id(store, address))
-            loop.run(backend.start())
-            name = consumer_name(warehouse)
-            yield Consumer(name, queue_id, backend, store, loop, services.clock)
+            named = loop.run(queue_id(address, services))
+            source = loop.run(stack.enter_async_context(opened(address)))
+            backend = loop.run(stack.enter_async_context(opened_backend(address, services)))
+            yield Consumer(consumer_name(warehouse), named, backend, source, loop, services.clock)
         finally:
-            loop.run(backend.stop())
-            loop.run(store.close())
+            loop.run(stack.aclose())
 
 
 @contextmanager
@@ -105,10 +124,3 @@ def _running_loop() -> Iterator[LoopThread]:
 def consumer_name(warehouse: str) -> str:
     """The same for every run on one warehouse."""
     return f"pipeline-{sha256(warehouse.encode()).hexdigest()[:16]}"
-
-
-async def _queue_id(store: ObjectStore, address: Address) -> str:
-    marker = await read_marker(store)
-    if marker is None:
-        raise NoQueue(address.shown_url)
-    return f"penstock-{marker.nonce}"

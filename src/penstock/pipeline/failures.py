@@ -14,6 +14,8 @@ from penstock.errors import InvalidInput, SparkFailed
 
 _OURS: Final = re.compile(r"penstock\.errors\.\w+: (?P<message>.+)")
 """How an error of penstock's ends the traceback that a task sends."""
+_MISSING: Final = re.compile(r"ModuleNotFoundError: No module named '(?P<module>[\w.]+)'")
+"""How the traceback of a task ends whose Python has not what the driver's has."""
 _NUMBERED: Final = re.compile(r"\s*SQLSTATE: \w+.*")
 _NAMED: Final = re.compile(r"^\[[A-Z_.]+\]\s*")
 
@@ -23,8 +25,19 @@ def sentence(error: Exception) -> str:
     text = str(error).strip()
     if ours := _OURS.findall(text):
         return str(ours[-1])
+    if missing := _MISSING.search(text):
+        return missing_on_executors(missing["module"])
     first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
     return _NAMED.sub("", _NUMBERED.sub("", first)).strip().rstrip(".")
+
+
+def missing_on_executors(module: str) -> str:
+    package = module.partition(".")[0]
+    install = "penstock[spark]" if package in ("penstock", "pyspark_penstock") else package
+    return (
+        f"Python on Spark's executors has no {package!r}: install {install} there, point "
+        "PYSPARK_PYTHON (or spark.pyspark.python) to a Python that has it, or pass it as --py-files"
+    )
 
 
 @contextmanager

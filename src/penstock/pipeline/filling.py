@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 TRIES_MAX: Final = 10
 """Each is lost to somebody who brought the table further, or to a store that does not answer."""
 
+EVENTS_PER_TASK_MAX: Final = 50_000
+"""An increment of no more than these is not worth the exchanges between tasks."""
+
 Read: TypeAlias = Callable[[str, int, int], DataFrame]
 """A table of the source, from one commit to another, both included."""
 OnStep: TypeAlias = Callable[[str], None]
@@ -110,9 +113,8 @@ class Filling:
             old = [file for file in snapshot.files() if file.may_reach(table.moment, first)]
             if old:
                 kept = read_files(old, table, self._warehouse.place)
-                rows = table.merged(
-                    rows.unionByName(self._spark.createDataFrame(kept, table.schema))
-                )
+                both = rows.unionByName(self._spark.createDataFrame(kept, table.schema))
+                rows = table.merged(both.coalesce(1) if piece.is_small else both)
             rows = rows.coalesce(1)
         return write_files(rows, table, self._warehouse.place.address), old
 
@@ -133,6 +135,8 @@ class Piece:
     increment: Increment
     first_at: datetime
     """The time of its first event."""
+    is_small: bool
+    """It fits into one task, which has nobody to exchange rows with."""
 
 
 Since: TypeAlias = Callable[[int], Piece]
@@ -142,19 +146,25 @@ Since: TypeAlias = Callable[[int], Piece]
 def _increments(read: Read, target: int) -> Iterator[Since]:
     """What comes after a cursor; tables with the same cursor share what was read."""
     pieces: dict[int, Piece] = {}
+    kept: list[DataFrame] = []
 
     def since(cursor: int) -> Piece:
         if cursor not in pieces:
             events = read("events", cursor + 1, target).persist()
+            kept.append(events)
             commits = read("commits", cursor + 1, target)
             # In microseconds: as a timestamp it would arrive in the machine's time zone.
-            [row] = events.agg(sf.min(sf.unix_micros("at")).alias("first")).collect()
+            looks = (sf.min(sf.unix_micros("at")).alias("first"), sf.count("*").alias("events"))
+            [row] = events.agg(*looks).collect()
             first_at = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=row["first"] or 0)
-            pieces[cursor] = Piece(Increment(events, commits), first_at)
+            is_small = row["events"] <= EVENTS_PER_TASK_MAX
+            if is_small:
+                events, commits = events.coalesce(1), commits.coalesce(1)
+            pieces[cursor] = Piece(Increment(events, commits), first_at, is_small)
         return pieces[cursor]
 
     try:
         yield since
     finally:
-        for piece in pieces.values():
-            piece.increment.events.unpersist()
+        for events in kept:
+            events.unpersist()

@@ -107,7 +107,7 @@ class Pipeline:
         if self._consumer.is_idle(cursor, head):
             return done
         while cursor < head:
-            target = min(head, cursor + self._plan.commits_max)
+            target = self._consumer.reach(cursor, head, self._plan.commits_max)
             with self._gaps_named(cursor):
                 done += self._filled(target, self._read)
             cursor = target

@@ -179,13 +179,17 @@ COMMITS: Final = _table(
     {
         "commit": LONG,
         "at": TIMESTAMP,
+        "events": LONG,
+    },
+    {
         "commit_id": STRING,
         "writer": STRING,
         "epoch": LONG,
-        "events": LONG,
         "size_bytes": LONG,
-    }
+    },
 )
+"""`size_bytes` is what a commit weighs as an object of layout `log`, and null elsewhere; of layout
+`single` and the like, nothing is known of a commit but its events."""
 
 SOURCE_TABLES: Final[Mapping[str, StructType]] = {
     "events": EVENTS,

@@ -21,14 +21,16 @@ def command(
 ) -> None:
     """Reads the whole log on Spark and asks of it what must hold of every queue at all times: one
     lease at a time, terminal is final, keys are unique, claims in order, an unbroken chain. Names
-    the jobs of which it does not hold. Exit code 1 if there are any.
+    the jobs of which it does not hold, and says what can't be asked of this queue, and why. Exit
+    code 1 if there are any.
     """
-    from penstock.pipeline.checking.check import check
+    from penstock.pipeline.checking.check import planned
     from penstock.pipeline.failures import plainly
     from penstock.pipeline.session import session
 
     with plainly("checking the log"):
-        violations = check(url, spark=session(master)).persist()
+        check = planned(url)
+        violations = check.violations(session(master)).persist()
         count = violations.count()
         found = violations.orderBy("commit", "position", "invariant").limit(limit).collect()
         violations.unpersist()
@@ -43,6 +45,8 @@ def command(
             add_row(rows, *cells, text(row["message"], wrap=True))
         out().print(rows)
     if not json:
+        for invariant, reason in check.asked.not_asked().items():
+            say(f"not asked: invariant {invariant}, since {reason}", "dim")
         say(f"{count:,} violations", "red" if count else "green")
     if count:
         raise typer.Exit(1)

@@ -146,10 +146,13 @@ class LedgerEngine(GroupCommit):
             while True:
                 news = self._listeners.commits.next()
                 while commit <= min(self._journal.head.commit, last):
-                    for event in await self._journal.read(commit):
+                    reached, events = await self._journal.read_on(commit)
+                    for event in events:
+                        if commit_of(event.position) > last:
+                            return
                         if event.position > since and tenant in (None, event.tenant):
                             yield event
-                    commit += 1
+                    commit = reached + 1
                 if commit > last:
                     return
                 if not self._listeners.is_closed:

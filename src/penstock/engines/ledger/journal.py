@@ -129,6 +129,10 @@ class Journal(Protocol):
         """The events of one earlier commit; `Gap` if they are gone."""
         ...
 
+    async def read_on(self, commit: int) -> tuple[int, Sequence[Event]]:
+        """The same, with those of as many commits after it as come at once; and the last one."""
+        ...
+
     async def history(self, job: Job | None, tenant: str, id: str) -> list[JobEvent]: ...
 
     async def changed(self, timeout_seconds: float) -> None:

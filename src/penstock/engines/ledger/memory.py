@@ -155,6 +155,9 @@ class MemoryJournal:
         with self._shared.lock:
             return self._shared.events(commit)
 
+    async def read_on(self, commit: int) -> tuple[int, Sequence[Event]]:
+        return commit, await self.read(commit)
+
     async def history(self, job: Job | None, tenant: str, id: str) -> list[JobEvent]:
         with self._shared.lock:
             return history_of(chain.from_iterable(self._shared.ring.values()), tenant, id)

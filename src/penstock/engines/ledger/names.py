@@ -11,6 +11,7 @@ Layout `log`:
 Layout `single`:
     queue.json                             the whole queue
     archive/2026-11-15T10/{commit id}.jsonl  finished jobs that left in that hour
+    aside/2026-11-15T10/{commit id}.jsonl    older events that are of no job
 
 Commit numbers have twenty digits, so that names sort as numbers do.
 """
@@ -27,6 +28,7 @@ CHECKPOINTS: Final = "checkpoint/"
 IMPORTS: Final = "import/"
 QUEUE: Final = "queue.json"
 ARCHIVE: Final = "archive/"
+ASIDE: Final = "aside/"
 
 _SUFFIX: Final = ".jsonl"
 

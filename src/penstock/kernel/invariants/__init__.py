@@ -7,6 +7,7 @@ pipeline.
      1  told_is_durable                every acknowledged enqueue is in the log
      1  publications_are_told          of bulk imports, the same
      2  jobs_were_asked_for            no job from nowhere
+     2  lives_begin_once               nor an event of one
      3  operations_happen_once         one operation, one job, one claim's leases
      3  imports_happen_once            one run, each of its rows one job
      4  leases_are_exclusive           at most one live lease per job
@@ -47,6 +48,7 @@ from penstock.kernel.invariants.log import (
     attempts_are_counted,
     keys_are_unique,
     leases_are_exclusive,
+    lives_begin_once,
     log_is_a_chain,
     pauses_hold,
     terminal_is_final,
@@ -86,6 +88,7 @@ __all__ = [
     "jobs_were_asked_for",
     "keys_are_unique",
     "leases_are_exclusive",
+    "lives_begin_once",
     "log_is_a_chain",
     "only_the_current_token_counts",
     "operations_happen_once",

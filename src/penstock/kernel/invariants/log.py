@@ -33,6 +33,21 @@ from penstock.kernel.invariants.record import (
 from penstock.kernel.job import State
 
 
+def lives_begin_once(log: Iterable[Committed]) -> list[Violation]:
+    """2. No job from nowhere: what happens to a life comes after the one event that began it."""
+    found: list[Violation] = []
+    begun: set[tuple[str, str, int]] = set()
+    for commit, event in job_events(log):
+        life = (event.tenant, event.id, event.life)
+        if isinstance(event, Enqueued):
+            if life in begun:
+                found.append(about(2, commit, event, "its life began twice"))
+            begun.add(life)
+        elif life not in begun:
+            found.append(about(2, commit, event, f"{event.event}, but its life never began"))
+    return found
+
+
 def leases_are_exclusive(log: Iterable[Committed]) -> list[Violation]:
     """4. At most one live lease per job at every log position."""
     found: list[Violation] = []

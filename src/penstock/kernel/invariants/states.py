@@ -84,7 +84,7 @@ class Tally:
         return found
 
     def unadmitted_against(self, state: QueueState) -> list[Violation]:
-        """Needs every `imported` event, which layout `single` does not keep."""
+        """Needs every `imported` event, which layout `single` did not always keep."""
         short = dict(self._unadmitted)
         for waiting in state.imports.segments():
             queue = (waiting.source.tenant, waiting.record.queue)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import Final
 
+from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     BinaryType,
@@ -14,18 +16,20 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from penstock.address import STORES, Address, parse
-from penstock.engines.ledger.marker import read_marker
-from penstock.errors import NoQueue, Unsupported
+from penstock.address import Address, parse
+from penstock.engines.ledger.log.startup import checkpoints
+from penstock.errors import Corrupt, Unsupported
 from penstock.pipeline.checking.judging import Judge
 from penstock.pipeline.checking.reading import LogRead
+from penstock.pipeline.checking.scope import Asked
 from penstock.pipeline.mapping import mapped
 from penstock.pipeline.session import joined
 from penstock.pipeline.source.chunks import Span
 from penstock.pipeline.source.log import LogSource
+from penstock.pipeline.source.opening import QueueSource, opened, opened_store
 from penstock.runtime.loops import run_apart
 from penstock.runtime.services import Services
-from penstock.wiring import open_patient_store
+from penstock.wire.commit import decode_event
 
 _ROWS: Final = StructType(
     [
@@ -54,29 +58,62 @@ def check(url: str, *, spark: SparkSession | None = None) -> DataFrame:
     The log is read as it is when the frame is computed, from the floor up to the newest commit as
     of now. Where vacuum has taken the beginning, jobs that began there are left out.
     """
-    address = parse(url, {})
-    floor, spans = run_apart(_plan(address))
-    rows = joined(spark).range(0, len(spans), 1, max(len(spans), 1))
-    read = mapped(rows, LogRead(url=address.absolute_url, floor=floor, spans=spans), _ROWS)
-    # The rows of one subject meet in one task, in order.
-    together = read.repartition("scope", "subject")
-    ordered = together.sortWithinPartitions("scope", "subject", "position")
-    # Two laws may see the same: that a run was imported again, as a run and among its batches.
-    return mapped(ordered, Judge(floor=floor), VIOLATIONS).distinct()
+    return planned(url).violations(joined(spark))
 
 
-async def _plan(address: Address) -> tuple[int, list[Span]]:
-    if address.scheme not in STORES:
-        raise Unsupported("checking its log", f"{address.scheme}://")
-    store = open_patient_store(address, Services())
+class Check(Struct, frozen=True, kw_only=True):
+    """A check that is about to be made."""
+
+    url: str
+    asked: Asked
+    spans: list[Span]
+
+    def violations(self, spark: SparkSession) -> DataFrame:
+        tasks = len(self.spans) + (self.asked.checkpoint is not None)
+        rows = spark.range(0, tasks, 1, max(tasks, 1))
+        read = mapped(rows, LogRead(url=self.url, asked=self.asked, spans=self.spans), _ROWS)
+        # The rows of one subject meet in one task, in order.
+        together = read.repartition("scope", "subject")
+        ordered = together.sortWithinPartitions("scope", "subject", "position")
+        # Two laws may see the same: that a run was imported again, as a run and among its batches.
+        return mapped(ordered, Judge(asked=self.asked), VIOLATIONS).distinct()
+
+
+def planned(url: str) -> Check:
+    """What there is to be checked as of now, and what can be asked of it."""
+    return run_apart(_planned(parse(url, {})))
+
+
+async def _planned(address: Address) -> Check:
+    if address.scheme == "memory":
+        raise Unsupported("checking it from other processes", "memory://")
+    async with opened(address) as source:
+        bounds = await source.bounds()
+        is_log, newest_at, checkpoint = isinstance(source, LogSource), 0.0, None
+        if bounds.floor <= bounds.head:
+            newest_at = await _time_of(source, bounds.head)
+        if is_log:
+            async with opened_store(address, Services()) as store:
+                commits = [commit for commit, _ in await checkpoints(store)]
+            fitting = [it for it in commits if bounds.floor - 1 <= it <= bounds.head]
+            checkpoint = max(fitting, default=None)
+        asked = Asked(
+            capabilities=None if isinstance(source, LogSource) else source.capabilities,
+            floor=bounds.floor,
+            newest_at=newest_at,
+            checkpoint=checkpoint,
+        )
+        spans = source.partitions(Span(bounds.floor, bounds.head), None)
+    return Check(url=address.absolute_url, asked=asked, spans=spans)
+
+
+async def _time_of(source: QueueSource, commit: int) -> float:
+    """0 if it can't be read: then nothing is known to be overdue, and the check says why."""
+    newest = 0.0
     try:
-        marker = await read_marker(store)
-        if marker is None:
-            raise NoQueue(address.shown_url)
-        if marker.layout != "log":
-            raise Unsupported("checking a log, which it does not have", f"layout {marker.layout}")
-        log = LogSource(store)
-        bounds = await log.bounds()
-        return bounds.floor, log.partitions(Span(bounds.floor, bounds.head), None)
-    finally:
-        await store.close()
+        async with aclosing(source.chunks(Span(commit, commit))) as chunks:
+            async for chunk in chunks:
+                newest = decode_event(chunk.lines.splitlines()[-1]).at
+    except Corrupt:
+        return 0.0
+    return newest

@@ -16,8 +16,10 @@ from penstock.kernel import invariants
 from penstock.kernel.events import Configured
 from penstock.kernel.invariants import Committed, Violation
 from penstock.kernel.settings import DEFAULT_SETTINGS
-from penstock.pipeline.checking.laws import SCOPES, committed, from_floor
+from penstock.pipeline.checking.folding import decoded, kept_as_folded, leases_come_back
+from penstock.pipeline.checking.laws import JOB, SCOPES, committed, from_floor
 from penstock.pipeline.checking.reading import CHAIN, FOUND, TIMES, Row
+from penstock.pipeline.checking.scope import Asked
 from penstock.wire.commit import decode_event
 
 VIOLATIONS_PER_BATCH: Final = 1_000
@@ -40,7 +42,7 @@ _violation_decoder: Final = msgspec.json.Decoder(Violation)
 
 
 class Judge(Struct, frozen=True, kw_only=True):
-    floor: int
+    asked: Asked
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for (scope, _), rows in groupby(_rows(batches), key=lambda row: row[:2]):
@@ -56,12 +58,21 @@ class Judge(Struct, frozen=True, kw_only=True):
             return [_violation_decoder.decode(line) for line in lines]
         if scope == CHAIN:
             headers = (_header_decoder.decode(line) for line in lines)
-            return invariants.log_is_a_chain(from_floor(headers, self.floor))
+            return invariants.log_is_a_chain(from_floor(headers, self.asked.floor))
+        if scope == JOB:
+            return self._of_a_job(lines)
         return SCOPES[scope].law(committed(decode_event(line) for line in lines))
+
+    def _of_a_job(self, lines: Iterable[bytes]) -> list[Violation]:
+        events, kept = decoded(lines)
+        found = SCOPES[JOB].law(committed(events))
+        if self.asked.checkpoint is not None:
+            found += kept_as_folded(events, kept, self.asked.checkpoint)
+        return found + leases_come_back(events, self.asked.newest_at)
 
     def _timely(self, rows: Iterator[Row]) -> list[Violation]:
         """What was set about clocks comes first; where it was vacuumed, nothing can be said."""
-        allowed = DEFAULT_SETTINGS.clock_skew_seconds if self.floor == FIRST_SLOT else inf
+        allowed = DEFAULT_SETTINGS.clock_skew_seconds if self.asked.floor == FIRST_SLOT else inf
         skews: list[float] = []
         for _, _, position, line in rows:
             if position >= 0:

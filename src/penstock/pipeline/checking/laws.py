@@ -40,6 +40,7 @@ from penstock.wire.commit import CHAIN_START
 Law = Callable[[Iterable[Committed]], list[Violation]]
 
 _OF_ONE_JOB: Final[tuple[Law, ...]] = (
+    invariants.lives_begin_once,
     invariants.leases_are_exclusive,
     invariants.tokens_increase,
     invariants.terminal_is_final,
@@ -53,7 +54,9 @@ def job_laws(log: Iterable[Committed]) -> list[Violation]:
     return [violation for law in _OF_ONE_JOB for violation in law(commits)]
 
 
+JOB: Final = "job"
 ORDER: Final = "order"
+PAUSES: Final = "pauses"
 RUNS: Final = "runs"
 
 
@@ -66,7 +69,7 @@ class Scope(NamedTuple):
 
 
 SCOPES: Final[dict[str, Scope]] = {
-    "job": Scope(("tenant", "id"), JOB_EVENTS, job_laws),
+    JOB: Scope(("tenant", "id"), JOB_EVENTS, job_laws),
     "keys": Scope(
         ("tenant", "queue", "type"),
         frozenset({Enqueued, Adopted, Replayed, *ENDS}),
@@ -77,7 +80,7 @@ SCOPES: Final[dict[str, Scope]] = {
         JOB_EVENTS - {Archived, Extended, Progressed, Unarchived},
         invariants.claims_follow_the_order,
     ),
-    "pauses": Scope(
+    PAUSES: Scope(
         ("tenant", "queue"), frozenset({Claimed, Paused, Resumed}), invariants.pauses_hold
     ),
     RUNS: Scope(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from typing import Final
 
 import msgspec
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from penstock.address import parse
 from penstock.engines.ledger.log.floor import FIRST_SLOT
+from penstock.engines.ledger.log.startup import newest_checkpoint
 from penstock.engines.ledger.names import log_key
 from penstock.errors import FormatError, ObjectNotFound
 from penstock.kernel import invariants
@@ -29,14 +31,17 @@ from penstock.kernel.events import (
 )
 from penstock.kernel.invariants import Committed, Violation
 from penstock.kernel.invariants.record import JOB_EVENTS
-from penstock.kernel.job import ABSENT
-from penstock.pipeline.checking.laws import ORDER, RUNS, SCOPES
-from penstock.pipeline.source.chunks import Span
+from penstock.kernel.job import ABSENT, Job
+from penstock.pipeline.checking.folding import Kept
+from penstock.pipeline.checking.laws import JOB, ORDER, RUNS, SCOPES, committed
+from penstock.pipeline.checking.scope import Asked
+from penstock.pipeline.source.chunks import Chunk, Span
+from penstock.pipeline.source.opening import opened, opened_store
 from penstock.ports.store import ObjectStore
 from penstock.runtime.loops import new_loop
 from penstock.runtime.services import Services
-from penstock.wire.commit import decode_commit, encode_event
-from penstock.wiring import open_patient_store
+from penstock.wire.commit import decode_commit, decode_event, encode_event
+from penstock.wire.snapshot import all_jobs
 
 READS_AT_ONCE: Final = 32
 FOUND: Final = "found"
@@ -58,29 +63,63 @@ Row = tuple[str, str, int, bytes]
 
 
 class LogRead(Struct, frozen=True, kw_only=True):
-    """What every task is told; the number of its span is the row that it is given."""
+    """What every task is told; the number of its span is the row that it is given.
+
+    The row after the last one stands for the checkpoint, if there is one.
+    """
 
     url: str
-    floor: int
+    asked: Asked
     spans: list[Span]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            store = open_patient_store(parse(self.url, {}), Services())
-            try:
-                for batch in batches:
-                    for number in batch.column(0).to_pylist():
-                        windows = self._windows(store, self.spans[number])
-                        while rows := runner.run(anext(windows, None)):
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    windows = self._windows(number)
+                    while (rows := runner.run(anext(windows, None))) is not None:
+                        if rows:
                             yield _batch(rows)
-            finally:
-                runner.run(store.close())
 
-    async def _windows(self, store: ObjectStore, span: Span) -> AsyncIterator[list[Row]]:
-        for first in range(span.first, span.last + 1, READS_AT_ONCE):
-            commits = range(first, min(first + READS_AT_ONCE, span.last + 1))
-            read = await asyncio.gather(*(self._rows(store, commit) for commit in commits))
-            yield [row for rows in read for row in rows]
+    async def _windows(self, number: int) -> AsyncGenerator[list[Row]]:
+        address = parse(self.url, {})
+        if self.asked.capabilities is not None:
+            async with (
+                opened(address) as source,
+                aclosing(source.chunks(self.spans[number])) as chunks,
+            ):
+                async for chunk in chunks:
+                    yield self._of_chunk(chunk)
+            return
+        async with opened_store(address, Services()) as store:
+            if number == len(self.spans):
+                yield await self._checkpoint(store)
+                return
+            span = self.spans[number]
+            for first in range(span.first, span.last + 1, READS_AT_ONCE):
+                commits = range(first, min(first + READS_AT_ONCE, span.last + 1))
+                read = await asyncio.gather(*(self._rows(store, commit) for commit in commits))
+                yield [row for rows in read for row in rows]
+
+    async def _checkpoint(self, store: ObjectStore) -> list[Row]:
+        """The jobs that it has, each beside its events."""
+        commit = self.asked.checkpoint
+        assert commit is not None
+        loaded = await newest_checkpoint(store, self.asked.floor, commit)
+        if loaded is None or loaded.head.commit != commit:
+            return [_found(Violation(14, f"checkpoint {commit} can't be read", commit))]
+        return [
+            (JOB, _text([job.tenant, job.id]), position_of(commit + 1, 0) - 1, _kept(job))
+            for job in all_jobs(loaded.state)
+            if job.life >= position_of(self.asked.floor, 0)
+        ]
+
+    def _of_chunk(self, chunk: Chunk) -> list[Row]:
+        """Of a backend whose commits are no chain: what each says by itself."""
+        events = [decode_event(line) for line in chunk.lines.splitlines()]
+        commits = list(committed(events))
+        rows = [_found(each) for one in commits for each in invariants.log_is_a_chain([one])]
+        return rows + [row for event in events for row in self._of(event)]
 
     async def _rows(self, store: ObjectStore, number: int) -> list[Row]:
         key = log_key(number)
@@ -104,17 +143,19 @@ class LogRead(Struct, frozen=True, kw_only=True):
         return rows
 
     def _of(self, event: Event) -> Iterator[Row]:
-        if event.__class__ in JOB_EVENTS and event.life < position_of(self.floor, 0):  # type: ignore[union-attr]
+        if event.__class__ in JOB_EVENTS and event.life < position_of(self.asked.floor, 0):  # type: ignore[union-attr]
             return  # it began in what was vacuumed: nobody can tell what it may do
-        if isinstance(event, Configured):
+        if isinstance(event, Configured) and self.asked.capabilities is None:
             yield TIMES, "", -event.position, encode_event(event)
         line = b""
         for name, scope in SCOPES.items():
+            if name in self.asked.scopes_left_out:
+                continue
             if event.__class__ in scope.events and not (name == RUNS and self._began_before(event)):
                 line = line or encode_event(_slim(event))
                 subject = [getattr(event, field) for field in scope.subject]
                 yield name, _text(subject), event.position, line
-        if isinstance(event, Imported):
+        if isinstance(event, Imported) and ORDER not in self.asked.scopes_left_out:
             # Its rows wait in several lanes, and are numbered over all of them.
             segments = [segment for part in event.objects for segment in part.segments]
             for lane in {(event.tenant, segment.queue, segment.type) for segment in segments}:
@@ -123,8 +164,8 @@ class LogRead(Struct, frozen=True, kw_only=True):
     def _began_before(self, event: Event) -> bool:
         """Whether an event of a run belongs to an import that may have been vacuumed."""
         if isinstance(event, Admitted):
-            return event.source < position_of(self.floor, 0)
-        return isinstance(event, ImportAdvanced) and self.floor > FIRST_SLOT
+            return event.source < position_of(self.asked.floor, 0)
+        return isinstance(event, ImportAdvanced) and self.asked.floor > FIRST_SLOT
 
 
 def _text(subject: Sequence[object]) -> str:
@@ -140,6 +181,10 @@ def _slim(event: Event) -> Event:
     if isinstance(event, Completed):
         return replace(event, result=ABSENT, meta=None)
     return event
+
+
+def _kept(job: Job) -> bytes:
+    return msgspec.json.encode(Kept(replace(job, payload=ABSENT, result=ABSENT)))
 
 
 def _found(violation: Violation) -> Row:

@@ -7,7 +7,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import ArrayType, MapType, StructType
+from pyspark.sql.types import ArrayType, MapType, StringType, StructType
 
 from penstock.errors import InvalidInput
 from penstock.kernel.job import State
@@ -73,6 +73,9 @@ def importable(rows: DataFrame, *, dead_letters: bool) -> DataFrame:
     if "state" in rows.columns:
         left_out = (State.COMPLETED.value, *(() if dead_letters else _ENDED))
         rows = rows.where(sf.col("state").isNull() | ~sf.col("state").isin(*left_out))
+    if "run_at" in rows.columns and isinstance(rows.schema["run_at"].dataType, StringType):
+        # JSON has no times.
+        rows = rows.withColumn("run_at", sf.col("run_at").cast("timestamp"))
     return rows.select(*(name for name in JOB_COLUMNS if name in rows.columns))
 
 

@@ -238,7 +238,9 @@ def objectives(figures: Figures) -> Markup:
 def costs(figures: Figures) -> Markup:
     cost = figures.cost
     if cost is None:
-        return _nothing("cost", "Cost", "No request was counted in this time.")
+        return _nothing(
+            "cost", "Cost", "No request was counted in this time; layout log counts them."
+        )
     words = (
         f"{formats.dollars(cost.dollars)} for {formats.counted(cost.jobs_ended, 'job')} that "
         f"ended: {formats.dollars(cost.dollars_per_million)} per million. "

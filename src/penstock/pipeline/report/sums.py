@@ -59,9 +59,12 @@ def workers(workers: DataFrame) -> DataFrame:
 
 
 def cost(cost: DataFrame) -> DataFrame:
+    """Of hours in which requests were counted: layout `log` does, others do not."""
     names = ("put_requests", "bytes_written", "jobs_ended", "dollars")
-    return cost.groupBy(sf.col("hour").alias("at")).agg(
-        *(sf.sum(name).alias(name) for name in names)
+    return (
+        cost.where(sf.col("dollars").isNotNull())
+        .groupBy(sf.col("hour").alias("at"))
+        .agg(*(sf.sum(name).alias(name) for name in names))
     )
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
-from penstock.address import STORES, Address
+from penstock.address import RECORD_SCHEMES, STORES, Address
 from penstock.client.rows import check_run
 from penstock.errors import InvalidOption, Unsupported
 from penstock.pipeline.source.options import queue_address
 from penstock.runtime.services import Services
+
+_TAKING_IMPORTS: Final = (None, "log", "single")
+"""Layouts; None is whichever the queue has."""
 
 
 class WriteOptions(Struct, frozen=True, kw_only=True):
@@ -23,6 +26,12 @@ class WriteOptions(Struct, frozen=True, kw_only=True):
     query: str | None = None
     """Of a stream: what its batches are counted under; by default the id in its checkpoint."""
     tenant: str | None = None
+
+    @property
+    def takes_imports(self) -> bool:
+        """Whether rows can lie in objects beside the queue until a commit makes jobs of them."""
+        address = self.address
+        return address.scheme in STORES and address.options.layout in _TAKING_IMPORTS
 
     @property
     def url_options(self) -> dict[str, Any]:
@@ -39,7 +48,7 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
     if run is not None:
         check_run(run)
     address = queue_address(given.get("url") or given.get("path"))
-    if address.scheme not in STORES:
+    if address.scheme not in (*STORES, *RECORD_SCHEMES):
         rule = "bulk imports, which is how Spark fills a queue: use enqueue_many"
         raise Unsupported(rule, f"{address.scheme}://")
     return WriteOptions(

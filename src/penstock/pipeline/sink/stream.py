@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from penstock.errors import InvalidOption
 from penstock.pipeline.sink.batch import TaskWritten, manifests_of
 from penstock.pipeline.sink.columns import Array, Plan
+from penstock.pipeline.sink.enqueuing import enqueue_rows, require_ids
 from penstock.pipeline.sink.options import WriteOptions
 from penstock.pipeline.sink.publishing import publish
 from penstock.pipeline.sink.writing import write_rows
@@ -36,10 +37,15 @@ class PenstockStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, plan: Plan, options: WriteOptions) -> None:
         if options.is_run_named:
             raise InvalidOption("run", options.run, "a stream's runs are its batches: use query")
+        if not options.takes_imports:
+            require_ids(plan, options)
         self._plan = plan
         self._options = options
 
-    def write(self, iterator: Iterator[Array]) -> BatchWritten:
+    def write(self, iterator: Iterator[Array]) -> WriterCommitMessage:
+        if not self._options.takes_imports:
+            enqueue_rows(iterator, self._plan, self._options)
+            return WriterCommitMessage()
         query = self._options.query or _property(QUERY_PROPERTY)
         run = run_of(query, _property(BATCH_PROPERTY))
         manifest = write_rows(iterator, self._plan, self._options, run)

@@ -12,9 +12,12 @@ class Chunk(Struct, frozen=True):
     """What to call it when something in it is wrong."""
     lines: bytes
     events: int
+    last: int
+    """The newest commit that it has events of; of that and of all others it has all."""
     header: Header | None = None
-    """Of a commit object; other backends keep events without."""
-    size_bytes: int = 0
+    """Where a chunk is a commit that has one; otherwise there are events of several, without."""
+    size_bytes: int | None = None
+    """What it weighs in the store, where it is an object of its own."""
 
 
 class Span(Struct, frozen=True):

@@ -2,9 +2,10 @@
 
 Of a log: the newest checkpoint up to that commit with the commits after it folded in, then the log
 once from its end to its beginning, for jobs that ended and are in that state no more. The first
-ending that is met is a life's last. Of other backends: each job is folded from its own events.
-Jobs that an import has brought and that are not admitted yet are read from its objects, one after
-the other: only the places of their rows are in the state.
+ending that is met is a life's last. Of other backends: each job is folded from its own events; or,
+where the first of those were vacuumed, the backend is asked for the jobs that it has now, and the
+rest is endings again. Jobs that an import has brought and that are not admitted yet are read from
+its objects, one after the other: only the places of their rows are in the state.
 """
 
 from __future__ import annotations
@@ -12,54 +13,81 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
+from typing import Final
 
 from msgspec import Struct
 from pyspark.sql.types import StructType
 
 from penstock.engines.ledger.imports.objects import ImportObjects
-from penstock.engines.ledger.views import Listing, unadmitted_chunks
+from penstock.engines.ledger.log.floor import FIRST_SLOT
+from penstock.engines.ledger.views import UnadmittedChunk, unadmitted_chunks
 from penstock.errors import InvalidOption
 from penstock.kernel.events import Admitted, Enqueued, JobFact, commit_of
-from penstock.kernel.job import Job
+from penstock.kernel.job import Job, State
 from penstock.kernel.transitions import apply, born
 from penstock.pipeline.source.chunks import Chunk, Span
 from penstock.pipeline.source.columns import Array, Row
 from penstock.pipeline.source.kept import BackendSource
 from penstock.pipeline.source.log import LogSource
 from penstock.pipeline.source.loops import drain
-from penstock.pipeline.source.opening import opened, opened_store
+from penstock.pipeline.source.opening import opened, opened_backend, opened_store
 from penstock.pipeline.source.options import ReadOptions
 from penstock.pipeline.source.planning import until_of
 from penstock.pipeline.source.reading import batches, maker_of
+from penstock.pipeline.source.records import RecordsSource
 from penstock.pipeline.source.tables import jobs_builder
+from penstock.ports.backend import Backend, Filter
 from penstock.runtime.services import Services
 from penstock.wire.commit import decode_event
 from penstock.wire.snapshot import all_jobs, canonical
 
+JOBS_PER_PART: Final = 1_000
+
+
+class View(Struct, frozen=True):
+    """Jobs as of a moment, in the order in which their lives began."""
+
+    jobs: list[Job]
+    unadmitted: list[UnadmittedChunk]
+    has_left: bool
+    """Whether there may be others, that had left by then."""
+
 
 def read_jobs(options: ReadOptions, schema: StructType, span: Span) -> Iterator[Array]:
-    listing = asyncio.run(_listing(options, span))
-    lives = {job.life for job in listing.jobs}
+    view = asyncio.run(_view(options, span))
+    lives = {job.life for job in view.jobs}
     live = jobs_builder(schema)
-    yield from batches(live, iter([_asked_for(options, listing.jobs)]))
-    waiting = drain(_unadmitted(options, span, listing))
+    yield from batches(live, iter([_asked_for(options, view.jobs)]))
+    waiting = drain(_unadmitted(options, span, view))
     yield from batches(live, (_asked_for(options, jobs) for jobs in waiting))
-    del listing
+    if not view.has_left:
+        return
+    del view
     builder, endings = maker_of(options, schema)
     chunks = drain(_backwards(options, span))
     yield from batches(builder, (_last_endings(endings(chunk), lives) for chunk in chunks))
 
 
-async def _listing(options: ReadOptions, span: Span) -> Listing:
-    """Jobs as of the end of the span, in the order in which their lives began."""
+async def _view(options: ReadOptions, span: Span) -> View:
     async with opened(options.address) as source:
         if isinstance(source, LogSource):
             state = await source.state_as_of(span.last)
-            return Listing(canonical(all_jobs(state)), unadmitted_chunks(state.imports.segments()))
-        if span.first > 1:
-            rule = f"events before commit {span.first} were vacuumed, and jobs are folded from them"
-            raise InvalidOption("table", options.table, f"{rule}; read events or attempts")
-        return Listing(await _folded(source, Moment(span.last, until_of(options))), [])
+            chunks = unadmitted_chunks(state.imports.segments())
+            return View(canonical(all_jobs(state)), chunks, has_left=True)
+        if span.first == FIRST_SLOT:
+            return await _folded(source, Moment(span.last, until_of(options)))
+        if options.as_of is not None:
+            rule = f"what was before commit {span.first} was vacuumed, and the state with it"
+            raise InvalidOption("as_of", options.as_of, f"{rule}; only that of now can be told")
+    async with opened_backend(options.address, Services()) as backend:
+        jobs = [
+            job
+            for tenant in await _tenants(backend)
+            for archived in (False, True)
+            async for job in backend.jobs(tenant, Filter(archived=archived))
+            if job.source != job.life
+        ]
+    return View(jobs, [], has_left=True)
 
 
 class Moment(Struct, frozen=True):
@@ -72,7 +100,7 @@ class Moment(Struct, frozen=True):
         return commit_of(position) <= self.commit and (self.until is None or at < self.until)
 
 
-async def _folded(source: BackendSource, moment: Moment) -> list[Job]:
+async def _folded(source: RecordsSource | BackendSource, moment: Moment) -> View:
     """Jobs from their events. Those that an import had brought and that were admitted later have
     waited then."""
     jobs: dict[int, Job] = {}
@@ -87,36 +115,47 @@ async def _folded(source: BackendSource, moment: Moment) -> list[Job]:
                         jobs[event.life] = apply(jobs[event.life], event)
                 elif isinstance(event, Admitted) and moment.has(event.source, event.enqueued_at):
                     jobs[event.life] = born(event)
-    return [jobs[life] for life in sorted(jobs)]
+    return View([jobs[life] for life in sorted(jobs)], [], has_left=False)
 
 
-async def _unadmitted(
-    options: ReadOptions, span: Span, listing: Listing
-) -> AsyncGenerator[list[Job]]:
+async def _tenants(backend: Backend) -> list[str]:
+    return [one.tenant for one in (await backend.contents()).tenants]
+
+
+async def _unadmitted(options: ReadOptions, span: Span, view: View) -> AsyncGenerator[list[Job]]:
     """Jobs of imports that wait to be admitted, a part of them at a time."""
     services = Services()
     async with opened(options.address) as source:
-        if isinstance(source, BackendSource):
-            # It may not tell of the import any more, but has what of it waits still.
-            moment = Moment(span.last, until_of(options))
-            asked = options.tenant or options.address.options.tenant
-            tenants = {job.tenant for job in listing.jobs} | {asked}
-            async with aclosing(source.unadmitted(tenants)) as parts:
-                async for jobs in parts:
-                    yield [job for job in jobs if moment.has(job.source, job.enqueued_at)]
-            return
+        is_log = isinstance(source, LogSource)
+        has_imports = isinstance(source, LogSource) or source.capabilities.imports
+    if is_log:
         async with opened_store(options.address, services) as store:
             objects = ImportObjects(store, services)
-            for chunk in listing.unadmitted:
+            for chunk in view.unadmitted:
                 yield list(chunk.jobs(await objects.rows(chunk.place)))
+    elif has_imports:
+        # It may not tell of the import any more, but has what of it waits still.
+        moment = Moment(span.last, until_of(options))
+        async with opened_backend(options.address, services) as backend:
+            for tenant in await _tenants(backend):
+                part: list[Job] = []
+                async for job in backend.jobs(tenant, Filter(state=State.PENDING)):
+                    # Its life in the log has not begun.
+                    if job.source == job.life and moment.has(job.source, job.enqueued_at):
+                        part.append(job)
+                    if len(part) == JOBS_PER_PART:
+                        yield part
+                        part = []
+                yield part
 
 
 async def _backwards(options: ReadOptions, span: Span) -> AsyncGenerator[Chunk]:
-    async with opened(options.address) as source:
-        if isinstance(source, LogSource):
-            async with aclosing(source.chunks(span, backwards=True)) as chunks:
-                async for chunk in chunks:
-                    yield chunk
+    async with (
+        opened(options.address) as source,
+        aclosing(source.chunks(span, backwards=True)) as chunks,
+    ):
+        async for chunk in chunks:
+            yield chunk
 
 
 def _last_endings(endings: Sequence[Row], lives: set[int]) -> list[Row]:

@@ -20,6 +20,7 @@ from penstock.kernel.events import position_of
 from penstock.kernel.state import QueueState
 from penstock.pipeline.source.chunks import Bounds, Chunk, Span
 from penstock.pipeline.source.packing import packed
+from penstock.pipeline.source.searching import first_at, within_events
 from penstock.ports.store import ObjectStore
 from penstock.wire.commit import decode_events, decode_lines
 
@@ -35,9 +36,12 @@ class LogSource:
         self._store = store
         self._sizes: dict[int, int] = {}
 
+    async def floor(self) -> int:
+        return await read_floor(self._store)
+
     async def bounds(self, after: int = 0) -> Bounds:
         """As of now; what is known to be there up to `after` is not listed again."""
-        floor = await read_floor(self._store)
+        floor = await self.floor()
         first = max(floor, after + 1)
         self._sizes = {}
         async for entry in self._store.list(LOG, start_after=log_key(first - 1)):
@@ -52,20 +56,22 @@ class LogSource:
 
     async def narrowed(self, span: Span, since: float | None, before: float | None) -> Span:
         """The commits of the span within a time; their times never go back, so few are read."""
-        last = span.last if before is None else await self._first_at(before, span) - 1
-        first = span.first if since is None else await self._first_at(since, span)
+        first, last = span.first, span.last
+        if since is not None:
+            first = await first_at(since, span, self._time_of)
+        if before is not None:
+            last = await first_at(before, span, self._time_of) - 1
         return Span(first, last)
 
+    async def settled(self, head: int) -> int:
+        """Up to where no commit can come any more below one that is there: all of them."""
+        return head
+
+    async def up_to_commits(self, span: Span, commits_max: int) -> int:
+        return min(span.last, span.first + commits_max - 1)
+
     async def up_to_events(self, span: Span, events_max: int) -> int:
-        """How far the span can be read within so many events; one commit at least."""
-        events, last = 0, span.first
-        async for chunk in self.chunks(span):
-            assert chunk.header is not None
-            events += chunk.events
-            if events > events_max:
-                break
-            last = chunk.header.commit
-        return last
+        return await within_events(self.chunks(span), span, events_max)
 
     async def state_as_of(self, commit: int) -> QueueState:
         """Everything that the queue knew then: a checkpoint, and the log after it folded in."""
@@ -109,20 +115,13 @@ class LogSource:
                 if reads == READS_OF_A_BAD_OBJECT - 1:
                     raise
             else:
-                return Chunk(key, lines, header.events, header, len(data))
+                return Chunk(key, lines, header.events, commit, header, len(data))
         raise AssertionError("the last read returns or raises")
 
-    async def _first_at(self, time: float, span: Span) -> int:
-        low, high = span.first, span.last + 1
-        while low < high:
-            middle = (low + high) // 2
-            header = (await self.read(middle)).header
-            assert header is not None
-            if header.at < time:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+    async def _time_of(self, commit: int) -> float:
+        header = (await self.read(commit)).header
+        assert header is not None
+        return header.at
 
     async def _require_above_floor(self, commit: int) -> None:
         floor = await read_floor(self._store)
@@ -132,6 +131,6 @@ class LogSource:
 
 def _count_after(chunks: Sequence[Chunk]) -> int:
     """How many to read next: as these were large or small."""
-    weight = sum(chunk.size_bytes for chunk in chunks)
+    weight = sum(chunk.size_bytes or 0 for chunk in chunks)
     fitting = len(chunks) * BYTES_AT_ONCE // max(weight, 1)
     return max(1, min(fitting, 2 * len(chunks), READS_AT_ONCE_MAX))

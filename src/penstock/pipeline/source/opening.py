@@ -8,32 +8,43 @@ from typing import TypeAlias
 
 from penstock.address import RECORD_SCHEMES, Address
 from penstock.engines.ledger.marker import ensure_marker, read_marker
-from penstock.errors import InvalidOption
+from penstock.errors import NoQueue
 from penstock.pipeline.source.kept import BackendSource
 from penstock.pipeline.source.log import LogSource
+from penstock.pipeline.source.records import RecordsSource
+from penstock.ports.backend import Backend
+from penstock.ports.records import RecordStore
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
 from penstock.wiring import open_backend, open_patient_store, open_records
 
-QueueSource: TypeAlias = LogSource | BackendSource
+QueueSource: TypeAlias = LogSource | RecordsSource | BackendSource
 
 
 @asynccontextmanager
 async def opened(address: Address) -> AsyncIterator[QueueSource]:
     services = Services()
     if address.scheme in RECORD_SCHEMES:
-        await _require_records(address, services)
-    else:
-        async with opened_store(address, services) as store:
-            if await read_marker(store) is None:
-                raise _no_queue(address)
-            if await ensure_marker(store, address.options.layout, services) == "log":
-                yield LogSource(store)
-                return
+        async with opened_records(address, services) as records:
+            yield RecordsSource(records)
+            return
+    async with opened_store(address, services) as store:
+        if await read_marker(store) is None:
+            raise NoQueue(address.shown_url)
+        if await ensure_marker(store, address.options.layout, services) == "log":
+            yield LogSource(store)
+            return
+    async with opened_backend(address, services) as backend:
+        yield BackendSource(backend, services.clock)
+
+
+@asynccontextmanager
+async def opened_backend(address: Address, services: Services) -> AsyncIterator[Backend]:
+    """To be asked only where there is a queue: it would be made."""
     backend = open_backend(address, services)
     await backend.start()
     try:
-        yield BackendSource(backend)
+        yield backend
     finally:
         await backend.stop()
 
@@ -47,14 +58,13 @@ async def opened_store(address: Address, services: Services) -> AsyncIterator[Ob
         await store.close()
 
 
-async def _require_records(address: Address, services: Services) -> None:
+@asynccontextmanager
+async def opened_records(address: Address, services: Services) -> AsyncIterator[RecordStore]:
     store = open_records(address, services)
     try:
         if not await store.exists():
-            raise _no_queue(address)
+            raise NoQueue(address.shown_url)
+        await store.open()
+        yield store
     finally:
         await store.close()
-
-
-def _no_queue(address: Address) -> InvalidOption:
-    return InvalidOption("url", address.shown_url, "there is no queue")

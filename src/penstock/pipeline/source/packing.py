@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from itertools import pairwise
 from math import ceil
 from typing import Final
 
@@ -40,5 +41,8 @@ def _parts(total_bytes: int) -> int:
 
 
 def split(span: Span, count: int) -> list[Span]:
-    """The span in so many parts of as many commits."""
-    return packed(span, dict.fromkeys(range(span.first, span.last + 1), 1), count)
+    """The span in so many parts of as many commits, or one less."""
+    commits = max(span.last - span.first + 1, 0)
+    parts = min(count, commits)
+    ends = [span.first + commits * part // parts for part in range(parts + 1)] if parts else []
+    return [Span(first, following - 1) for first, following in pairwise(ends)]

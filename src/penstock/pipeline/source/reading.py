@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
+from itertools import groupby
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 from pyspark.sql.types import StructType
 
 from penstock.address import Address
-from penstock.errors import Unsupported
+from penstock.kernel.events import commit_of
 from penstock.pipeline.source.chunks import Chunk, Span
 from penstock.pipeline.source.columns import Array, Builder, Row
 from penstock.pipeline.source.loops import drain
@@ -39,11 +41,19 @@ Rows = Callable[[Chunk], Sequence[Any]]
 class CommitRow(Struct, frozen=True):
     commit: int
     at: float
-    commit_id: str
-    writer: str
-    epoch: int
     events: int
-    size_bytes: int
+    commit_id: str | None = None
+    writer: str | None = None
+    epoch: int | None = None
+    size_bytes: int | None = None
+
+
+class _Place(Struct, frozen=True, gc=False):
+    position: int
+    at: float
+
+
+_place_decoder: Final = msgspec.json.Decoder(_Place)
 
 
 def read_span(options: ReadOptions, schema: StructType, span: Span) -> Iterator[Array]:
@@ -87,15 +97,19 @@ def maker_of(options: ReadOptions, schema: StructType) -> tuple[Builder, Rows]:
 def _commit_rows(chunk: Chunk) -> list[CommitRow]:
     header = chunk.header
     if header is None:
-        raise Unsupported("the table 'commits'", chunk.name)
+        places = groupby(
+            _place_decoder.decode_lines(chunk.lines), lambda it: commit_of(it.position)
+        )
+        groups = [(commit, list(those)) for commit, those in places]
+        return [CommitRow(commit, those[0].at, len(those)) for commit, those in groups]
     return [
         CommitRow(
             header.commit,
             header.at,
+            header.events,
             header.commit_id,
             header.writer,
             header.epoch,
-            header.events,
             chunk.size_bytes,
         )
     ]

@@ -86,18 +86,18 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     async def _head(self, after: int) -> int:
         async with opened(self._options.address) as source:
-            return (await source.bounds(after)).head
+            return await source.settled((await source.bounds(after)).head)
 
     async def _latest(self, taken: int, limit: ReadLimit) -> int:
         async with opened(self._options.address) as source:
-            self._newest = (await source.bounds(taken)).head
+            self._newest = await source.settled((await source.bounds(taken)).head)
             ends = (self._newest, self._stop_at, self._options.to_commit)
             span = Span(taken + 1, min(end for end in ends if end is not None))
             if not span:
                 return taken
             match limit:
                 case ReadMaxFiles():
-                    return min(span.last, taken + limit.max_files)
+                    return await source.up_to_commits(span, limit.max_files)
                 case ReadMaxRows():
                     return await source.up_to_events(span, limit.max_rows)
                 case _:

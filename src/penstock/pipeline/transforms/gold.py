@@ -138,7 +138,11 @@ def workers(attempts: DataFrame) -> DataFrame:
 
 
 def cost(commits: DataFrame, events: DataFrame, prices: Prices) -> DataFrame:
-    """What the queue wrote in each hour. Reads leave no trace in the log."""
+    """What the queue wrote in each hour. Reads leave no trace in the log.
+
+    Requests, bytes and dollars are those of layout `log`, where a commit is an object that weighs
+    something. Elsewhere nobody counts them, so they are null.
+    """
     hour = bucket(sf.col("at"), HOUR_SECONDS).alias("hour")
     is_checkpoint = (sf.col("event") == "checkpointed").cast("long")
     side_objects = [sf.col(name).isNotNull().cast("long") for name in ("payload_key", "result_key")]
@@ -150,6 +154,7 @@ def cost(commits: DataFrame, events: DataFrame, prices: Prices) -> DataFrame:
         sf.col("events"),
         none.alias("jobs_ended"),
         sf.col("size_bytes").alias("bytes_written"),
+        sf.col("size_bytes").isNotNull().alias("is_known"),
     )
     of_events = events.select(
         hour,
@@ -160,13 +165,14 @@ def cost(commits: DataFrame, events: DataFrame, prices: Prices) -> DataFrame:
         none.alias("events"),
         sf.col("event").isin(*JOB_ENDS).cast("long").alias("jobs_ended"),
         (sf.coalesce("size_bytes", none) + bytes_written("objects")).alias("bytes_written"),
+        sf.lit(None).cast("boolean").alias("is_known"),
     )
-    measures = ("commits", "put_requests", "events", "jobs_ended", "bytes_written")
-    summed = (
-        of_commits.unionByName(of_events)
-        .groupBy("hour")
-        .agg(*(sf.sum(name).alias(name) for name in measures))
-    )
+    counted = [sf.sum(name).alias(name) for name in ("commits", "events", "jobs_ended")]
+    weighed = [
+        sf.when(sf.bool_and("is_known"), sf.sum(name)).alias(name)
+        for name in ("put_requests", "bytes_written")
+    ]
+    summed = of_commits.unionByName(of_events).groupBy("hour").agg(*counted, *weighed)
     return priced(summed, prices)
 
 

@@ -151,6 +151,9 @@ class LogJournal(StoredJournal):
     async def read(self, commit: int) -> Sequence[Event]:
         return await self._reader.events(commit)
 
+    async def read_on(self, commit: int) -> tuple[int, Sequence[Event]]:
+        return commit, await self.read(commit)
+
     async def history(self, job: Job | None, tenant: str, id: str) -> list[JobEvent]:
         return await self._reader.history(job, tenant, id, self.head.commit)
 

@@ -1,8 +1,9 @@
-"""Where finished jobs of layout `single` go: hourly folders of create-only objects.
+"""Where layout `single` puts what `queue.json` does not have to hold: hourly folders of objects.
 
 A job is archived only after its end was committed, and leaves `queue.json` by a later commit. If
 that commit is lost the job is archived again, so readers keep, of several records of one life,
-the one with the highest ending.
+the one with the highest ending. The same goes for older events of no job: they are kept in the
+bytes of a commit, and one that is there twice is the same event.
 
 Each line says how many there are and ends with a digest of what stands before it, so that nothing
 altered or cut short is taken for what happened. Lines from before that have neither.
@@ -10,20 +11,23 @@ altered or cut short is taken for what happened. Lines from before that have nei
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from penstock.engines.ledger.names import ARCHIVE
+from penstock.engines.ledger.names import ARCHIVE, ASIDE
 from penstock.engines.side import READS_OF_A_BAD_OBJECT
 from penstock.errors import Corrupt, ObjectNotFound
-from penstock.kernel.events import JobEvent, commit_of
+from penstock.kernel.events import Event, JobEvent, commit_of
 from penstock.kernel.job import Job
 from penstock.ports.store import ObjectStore, Overwrite
+from penstock.wire.commit import CHAIN_START, decode_commit, encode_commit
 from penstock.wire.level import UNREADABLE, digest
+
+Answer = TypeVar("Answer")
 
 
 class ArchivedJob(Struct, frozen=True):
@@ -56,10 +60,21 @@ class Archive:
             )
             for job, events in leaving
         ]
-        hour = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H")
-        # The commit id makes the name ours alone: writing it twice is writing the same.
-        key = f"{ARCHIVE}{hour}/{commit_id}.jsonl"
+        key = _key(ARCHIVE, commit_id, at)
         await self._store.put(key, b"".join(map(_line, records)), Overwrite())
+
+    async def write_aside(
+        self, events: Sequence[Event], commit: int, commit_id: str, writer: str, at: float
+    ) -> None:
+        data, _ = encode_commit(
+            events, commit=commit, commit_id=commit_id, writer=writer, at=at, previous=CHAIN_START
+        )
+        await self._store.put(_key(ASIDE, commit_id, at), data, Overwrite())
+
+    async def read_aside(self) -> list[Event]:
+        """Events of no job that were set aside; some perhaps more than once."""
+        keys = [entry.key async for entry in self._store.list(ASIDE)]
+        return [event for key in keys for event in await self._events(key)]
 
     async def read(self) -> list[ArchivedJob]:
         """Every archived life once, by the position at which it began."""
@@ -72,13 +87,14 @@ class Archive:
                     newest[identity] = record
         return sorted(newest.values(), key=lambda record: record.life)
 
+    async def _events(self, key: str) -> list[Event]:
+        async def read() -> list[Event]:
+            return decode_commit(key, (await self._store.get(key)).data).events
+
+        return await _again_if_bad(read)
+
     async def _records(self, key: str) -> list[ArchivedJob]:
-        for _ in range(READS_OF_A_BAD_OBJECT - 1):
-            try:
-                return await self._read(key)
-            except Corrupt:
-                continue
-        return await self._read(key)
+        return await _again_if_bad(lambda: self._read(key))
 
     async def _read(self, key: str) -> list[ArchivedJob]:
         try:
@@ -95,6 +111,21 @@ class Archive:
             if record.records and not _is_intact(line):
                 raise Corrupt(key, "a digest is not that of its line: truncated or altered")
         return records
+
+
+async def _again_if_bad(read: Callable[[], Awaitable[Answer]]) -> Answer:
+    for _ in range(READS_OF_A_BAD_OBJECT - 1):
+        try:
+            return await read()
+        except Corrupt:
+            continue
+    return await read()
+
+
+def _key(folder: str, commit_id: str, at: float) -> str:
+    """The commit id makes the name ours alone: writing it twice is writing the same."""
+    hour = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H")
+    return f"{folder}{hour}/{commit_id}.jsonl"
 
 
 def _line(record: ArchivedJob) -> bytes:

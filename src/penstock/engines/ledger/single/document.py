@@ -3,6 +3,9 @@
 Each live job stands there with its events, so that nothing else has to be read to tell its story;
 beside them a window of the newest events and of the newest commit ids. By those ids a
 writer recognises its own commit even after others have replaced it.
+
+Events of no job (pauses, settings, imports, readers) that are older than the window are set aside
+until there are enough of them for an object of their own.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from penstock.wire.snapshot import Overview
 
 COMMIT_IDS_MAX: Final = 256
 WINDOW_EVENTS_MAX: Final = 1_000
+ASIDE_EVENTS_MAX: Final = 100
 
 
 class JobRecord(Struct, frozen=True):
@@ -39,6 +43,8 @@ class Document(Struct, frozen=True, kw_only=True):
     """The newest commits, this one last."""
     jobs: list[JobRecord]
     events: list[Event]
+    """The window."""
+    aside: list[Event] = []
 
     def contains(self, commit: int, commit_id: str) -> bool | None:
         """Whether a commit is part of this state; None if it is too long ago to tell."""

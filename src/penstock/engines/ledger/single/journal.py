@@ -9,7 +9,10 @@ refused   Somebody replaced the version that we built on, perhaps ourselves (an 
           and the batch is decided again.
 unknown   The same bytes against the same version, until that version is gone.
 
-Finished jobs whose time is up are written to the archive first, and left out of the next version.
+Finished jobs whose time is up are written to the archive first, and left out of the next version;
+so are events of no job that the window is too short for. What is archived was committed before, so
+it is true whatever becomes of the commit that leaves it out; and every event can be found: in the
+window, with its job, or in the archive.
 """
 
 from __future__ import annotations
@@ -17,17 +20,19 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TypeAlias
 
 from msgspec import Struct
 
-from penstock.engines.consumers import Execute
+from penstock.engines.consumers import Execute, drop_silent
 from penstock.engines.histories import history_of
 from penstock.engines.ledger.imports.sweep import sweep_imports
 from penstock.engines.ledger.journal import Head, Listener
 from penstock.engines.ledger.names import QUEUE
 from penstock.engines.ledger.single.archive import Archive
 from penstock.engines.ledger.single.document import (
+    ASIDE_EVENTS_MAX,
     COMMIT_IDS_MAX,
     WINDOW_EVENTS_MAX,
     Document,
@@ -73,6 +78,7 @@ class SingleJournal(StoredJournal):
         self._version: str | None = None
         self._commit_ids: list[str] = []
         self._window: deque[Event] = deque(maxlen=WINDOW_EVENTS_MAX)
+        self._aside: list[Event] = []
         self._stories: Stories = {}
 
     async def open(self) -> None:
@@ -102,7 +108,11 @@ class SingleJournal(StoredJournal):
             leaving = [(job, stories.pop((job.tenant, job.id, job.life))) for job in left]
             if leaving:
                 await self._archive.write(leaving, commit_id, at)
-            document = self._document(events, stories, commit, commit_id, at)
+            aside = self._aside
+            if len(aside) >= ASIDE_EVENTS_MAX:
+                await self._archive.write_aside(aside, commit, commit_id, self._writer, at)
+                aside = []
+            document = self._document(events, stories, aside, commit, commit_id, at)
             await self._courtesy.before_put()
             outcome = await self._replace(encode_document(document))
         except BaseException:
@@ -137,6 +147,7 @@ class SingleJournal(StoredJournal):
     async def vacuum(self, execute: Execute) -> VacuumReport:
         # Asked for its answer's sake: the settings are those of now.
         await execute(Expire(SYSTEM_TENANT))
+        await drop_silent(self.state.consumers, self.clock.now(), execute)
         horizon = self.clock.now() - self.state.settings.log_retention_seconds
         imported = await sweep_imports(self._store, lambda: self.state, execute, horizon)
         swept = await sweep_data(self._store, lambda: self.state, execute, horizon)
@@ -146,13 +157,18 @@ class SingleJournal(StoredJournal):
         return 1
 
     async def read(self, commit: int) -> Sequence[Event]:
+        _, events = await self.read_on(commit)
+        return [event for event in events if commit_of(event.position) == commit]
+
+    async def read_on(self, commit: int) -> tuple[int, Sequence[Event]]:
+        last = self.head.commit
         oldest = commit_of(self._window[0].position) if self._window else 0
         # The oldest commit in the window may have lost its first events.
-        if commit > oldest or self.head.commit == 0 or len(self._window) < WINDOW_EVENTS_MAX:
-            events: Iterable[Event] = self._window
+        if commit > oldest or last == 0 or len(self._window) < WINDOW_EVENTS_MAX:
+            events: Iterable[Event] = list(self._window)
         else:
             events = await self._all_events()
-        return [event for event in events if commit_of(event.position) == commit]
+        return last, [event for event in events if commit <= commit_of(event.position) <= last]
 
     async def history(self, job: Job | None, tenant: str, id: str) -> list[JobEvent]:
         # The job may have left since it was looked up.
@@ -174,11 +190,13 @@ class SingleJournal(StoredJournal):
         self,
         events: Sequence[Event],
         stories: Stories,
+        aside: Sequence[Event],
         commit: int,
         commit_id: str,
         at: float,
     ) -> Document:
-        window = [*self._window, *events][-WINDOW_EVENTS_MAX:]
+        newest = [*self._window, *events]
+        older, window = newest[:-WINDOW_EVENTS_MAX], newest[-WINDOW_EVENTS_MAX:]
         return Document(
             format=level_of(self.state.moves),
             commit=commit,
@@ -192,6 +210,7 @@ class SingleJournal(StoredJournal):
                 for job in canonical(all_jobs(self.state))
             ],
             events=window,
+            aside=[*aside, *(event for event in older if not isinstance(event, JobFact))],
         )
 
     async def _replace(self, data: bytes) -> Written | Refused:
@@ -242,13 +261,14 @@ class SingleJournal(StoredJournal):
         self.head = Head(document.commit, document.at, document.commit_id)
         self._commit_ids = document.commit_ids
         self._window = deque(document.events, maxlen=WINDOW_EVENTS_MAX)
+        self._aside = document.aside
 
     async def _all_events(self) -> list[Event]:
-        """Archive, window, then live jobs: each event once, in order."""
-        by_position: dict[int, Event] = {event.position: event for event in self._window}
-        for story in self._stories.values():
-            by_position.update((event.position, event) for event in story)
-        # Last: a job that leaves meanwhile was among the live ones, one that left is in there.
-        for record in await self._archive.read():
-            by_position.update((event.position, event) for event in record.events)
-        return [by_position[position] for position in sorted(by_position)]
+        """Window, live jobs and archive: each event once, in order."""
+        kept = chain(self._window, self._aside, chain.from_iterable(self._stories.values()))
+        here = {event.position: event for event in kept}
+        # Afterwards: what leaves meanwhile was among those, what has left is in there.
+        archived = [event for record in await self._archive.read() for event in record.events]
+        left = {event.position: event for event in (*archived, *await self._archive.read_aside())}
+        events = left | here
+        return [events[position] for position in sorted(events)]

@@ -1,0 +1,73 @@
+"""The backends that keep events, for tests that run over all of them: one line each.
+
+A backend is a URL below a folder, and how to get at what it stores past penstock, so that what is
+compared with is not what is tested.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+Stored = tuple[int, list[dict[str, Any]], int | None]
+"""A commit, its events, and what it weighs as an object."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    name: str
+    url: Callable[[Path], str]
+    stored: Callable[[Path], Iterator[Stored]]
+    layout: str | None = None
+    """Of those that are objects in a folder."""
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def log_of(folder: Path) -> Iterator[Stored]:
+    for path in sorted((folder / "log").glob("*.jsonl")):
+        header, *lines = path.read_bytes().split(b"\n")
+        said = json.loads(header)
+        events = [json.loads(line) for line in filter(None, lines)]
+        assert len(events) == said["events"]
+        yield said["commit"], events, path.stat().st_size
+
+
+def document_of(folder: Path) -> Iterator[Stored]:
+    document = json.loads((folder / "queue.json").read_bytes())
+    events = [*document["events"], *document["aside"]]
+    events += [event for job in document["jobs"] for event in job["events"]]
+    for path in folder.glob("archive/*/*.jsonl"):
+        jobs = [json.loads(line) for line in path.read_bytes().splitlines()]
+        events += [event for job in jobs for event in job["events"]]
+    for path in folder.glob("aside/*/*.jsonl"):
+        events += [json.loads(line) for line in path.read_bytes().splitlines()[1:]]
+    by_position = {event["position"]: event for event in events}
+    in_order = [by_position[position] for position in sorted(by_position)]
+    for commit, those in groupby(in_order, lambda event: event["position"] // 1_000_000):
+        yield commit, list(those), None
+
+
+def rows_of(folder: Path) -> Iterator[Stored]:
+    database = sqlite3.connect(folder / "queue.db")
+    try:
+        asked = "SELECT number, events FROM penstock_commits ORDER BY number"
+        for commit, data in database.execute(asked).fetchall():
+            _, *lines = data.split(b"\n")
+            yield commit, [json.loads(line) for line in filter(None, lines)], None
+    finally:
+        database.close()
+
+
+LOG = Backend("log", lambda folder: folder.as_uri(), log_of, "log")
+SINGLE = Backend("single", lambda folder: f"{folder.as_uri()}?layout=single", document_of, "single")
+SQLITE = Backend("sqlite", lambda folder: f"sqlite://{folder}/queue.db?fsync=off", rows_of)
+
+BACKENDS = (LOG, SINGLE, SQLITE)
+"""A new one is added here, and is held to everything that the others are."""

@@ -1,0 +1,87 @@
+"""The tables are what is stored, on every backend that keeps events, while jobs come and leave."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.errors import Gap
+from penstock.pipeline.report.reading import read_figures
+from penstock.pipeline.run import Plan, opened_pipeline
+from tests.pipeline.backends import BACKENDS, LOG, SINGLE, SQLITE, Backend
+from tests.pipeline.comparing import assert_tables_are_right, cursor
+from tests.pipeline.histories import History
+
+OTHERS = [backend for backend in BACKENDS if backend is not LOG]
+JOBS = 1_500
+INCREMENTS = 4
+TWO_HOURS = 7_200.0
+TEN_DAYS = 864_000.0
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
+
+
+@pytest.mark.parametrize("kind", OTHERS, ids=repr)
+def test_increments_add_up_while_jobs_leave(
+    spark: SparkSession, tmp_path: Path, kind: Backend
+) -> None:
+    history, warehouse = History(tmp_path / "queue", seed=5, kind=kind), tmp_path / "warehouse"
+    for _ in range(INCREMENTS):
+        history.grow(JOBS // INCREMENTS)
+        with opened_pipeline(spark, Plan(history.url, str(warehouse))) as pipeline:
+            pipeline.run_once()
+            reached = cursor(warehouse)
+            assert pipeline.run_once().tables == {}
+        assert cursor(warehouse) == reached
+        # By then what has completed is too old to stay.
+        history.clock.jump(TWO_HOURS)
+    recount = assert_tables_are_right(spark, history.folder, warehouse, kind=kind)
+    assert sum(event["event"] == "completed" for event in recount.events) > JOBS / 2
+    assert sum(event["event"] == "consumer_moved" for event in recount.events) >= INCREMENTS
+    figures = read_figures(spark, str(warehouse))
+    assert figures.total.completed == sum(e["event"] == "completed" for e in recount.events)
+    assert figures.cost is None
+    if kind is SINGLE:
+        assert len(list(history.folder.glob("archive/*/*"))) >= INCREMENTS - 1
+
+
+def test_vacuum_waits_for_the_pipeline_and_a_gap_is_said(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    history, warehouse = History(tmp_path / "queue", seed=7, kind=SQLITE), tmp_path / "warehouse"
+    plan = Plan(history.url, str(warehouse))
+    history.grow(200)
+    with opened_pipeline(spark, plan) as pipeline:
+        pipeline.run_once()
+    reached = cursor(warehouse)
+    history.grow(200)
+    history.clock.jump(TEN_DAYS)
+    assert asyncio.run(_vacuumed(history)) == reached
+    with opened_pipeline(spark, plan) as pipeline:
+        assert pipeline.run_once().first_commit == reached + 1
+    history.grow(200)
+    history.clock.jump(4 * TEN_DAYS)
+    # Silent for so long, it is taken for dead.
+    assert asyncio.run(_vacuumed(history)) > cursor(warehouse) + 1
+    with pytest.raises(Gap, match="rebuild"), opened_pipeline(spark, plan):
+        raise AssertionError("it was opened")
+
+
+async def _vacuumed(history: History) -> int:
+    """Where events begin then."""
+    async with history.opened() as engine:
+        return (await engine.vacuum()).floor
+
+
+@pytest.mark.parametrize("kind", OTHERS, ids=repr)
+def test_streaming_gives_the_same(spark: SparkSession, tmp_path: Path, kind: Backend) -> None:
+    history, warehouse = History(tmp_path / "queue", seed=6, kind=kind), tmp_path / "warehouse"
+    for _ in range(2):
+        history.grow(300)
+        history.clock.jump(TWO_HOURS)
+        with opened_pipeline(spark, Plan(history.url, str(warehouse))) as pipeline:
+            pipeline.run_stream(str(tmp_path / "offsets"), until_caught_up=True)
+    assert_tables_are_right(spark, history.folder, warehouse, kind=kind)
