@@ -28,6 +28,7 @@ from bench import (
     spark_source,
     spark_tables,
     startup,
+    tasks,
     throughput,
     workers,
 )
@@ -47,6 +48,7 @@ MEASURES: Final[dict[str, Callable[[Plan], list[Row]]]] = {
     "records": records.measure,
     "postgres": postgres.measure,
     "records_redis": records_redis.measure,
+    "tasks": tasks.measure,
     "pickup": pickup.measure,
     "workers": workers.measure,
     "spark_kills": spark_kills.measure,

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from msgspec import Struct
 
+from penstock.engines.records.tasks.names import INDEX_MODES, shards_in
 from penstock.errors import InvalidURL
 from penstock.errors.addresses import without_credentials
 from penstock.kernel.settings import Settings
@@ -40,7 +41,7 @@ POSTGRES_SCHEMES: Final = ("postgresql", "postgres")
 REDIS_SCHEMES: Final = ("redis", "rediss")
 SERVER_SCHEMES: Final = (*POSTGRES_SCHEMES, *REDIS_SCHEMES)
 """Those of servers, whose URLs may have credentials."""
-LAYOUTS: Final = ("log", "single")
+LAYOUTS: Final = ("log", "single", "tasks")
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,49}")
 _PREFIX: Final = re.compile(r"[A-Za-z0-9._:-]+")
 _SETTINGS: Final = frozenset(Settings.__struct_fields__)
@@ -58,6 +59,12 @@ class Options(Struct, kw_only=True):
     offload: bool = False
     payload_bytes_max: int = 256 * 1024
     outcome_seconds_max: float = 60.0
+    index: str = INDEX_MODES[0]
+    """Layout `tasks`: where claims look, see docs/tasks-layout.md."""
+    shards: str | None = None
+    """Layout `tasks`: which shards claims look at, such as `0-7` or `0,4,c`; None is all."""
+    allow_no_versioning: bool = False
+    """Layout `tasks`: an S3 bucket that keeps no old versions will do."""
     region: str | None = None
     endpoint: str | None = None
     schema: str = "penstock"
@@ -118,6 +125,7 @@ def parse(url: str | None, given: Mapping[str, Any]) -> Address:
         _set(url, options, settings, name, value)
     if options.layout is not None and options.layout not in LAYOUTS:
         raise InvalidURL(url, f"layout={options.layout}: known are {', '.join(LAYOUTS)}")
+    _check_tasks_options(url, options)
     if options.layout is not None and scheme in RECORD_SCHEMES:
         raise InvalidURL(url, f"layout={options.layout}: {scheme}:// has tables and no layout")
     if not _SCHEMA.fullmatch(options.schema):
@@ -125,6 +133,15 @@ def parse(url: str | None, given: Mapping[str, Any]) -> Address:
     if not _PREFIX.fullmatch(options.prefix):
         raise InvalidURL(url, f"prefix={options.prefix}: letters, digits and ._:- are fine")
     return Address(url, scheme, place, path, options, settings, server_url)
+
+
+def _check_tasks_options(url: str, options: Options) -> None:
+    if options.index not in INDEX_MODES:
+        raise InvalidURL(url, f"index={options.index}: known are {', '.join(INDEX_MODES)}")
+    try:
+        shards_in(options.shards)
+    except ValueError:
+        raise InvalidURL(url, f"shards={options.shards}: hex digits, as in 0-7 or 0,4,c") from None
 
 
 def _split(url: str) -> tuple[str, str, str, dict[str, str]]:

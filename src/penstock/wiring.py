@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final, cast
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final, TypeAlias, cast
 
 from penstock.address import (
     POSTGRES_SCHEMES,
     RECORD_SCHEMES,
     REDIS_SCHEMES,
     Address,
+    Options,
     parse,
 )
 from penstock.client.blocking import BlockingQueue
 from penstock.client.import_writer import ImportWriter
 from penstock.client.queue import Queue
+from penstock.engines.discovered import DiscoveredEngine
 from penstock.engines.ledger.engine import LedgerEngine
 from penstock.engines.ledger.imports.objects import ImportObjects
 from penstock.engines.ledger.journal import Journal, Listener, nothing_to_close
-from penstock.engines.ledger.layouts import open_journal
+from penstock.engines.ledger.layouts import open_found
+from penstock.engines.ledger.marker import ensure_marker
 from penstock.engines.ledger.memory import MemoryJournal, SharedMemory
 from penstock.engines.records.engine import RecordsEngine
-from penstock.errors import InvalidInput, Unsupported
+from penstock.errors import InvalidInput, NoVersions, Unsupported
 from penstock.ports.backend import Backend
 from penstock.ports.records import RecordStore
-from penstock.ports.store import ObjectStore
+from penstock.ports.store import Bucket, ObjectStore
 from penstock.runtime.services import Services
 from penstock.stores.layers.retrying import Retrying
 from penstock.stores.memory import MemoryStore
 from penstock.wire.codecs import Codec, Codecs
+
+CloseStore: TypeAlias = Callable[[], Awaitable[None]]
 
 # `memory://name` is shared by everything in the process that says the same name.
 _shared_memories: Final[dict[str, SharedMemory]] = {}
@@ -170,33 +175,96 @@ def _backend(
             outcome_seconds_max=options.outcome_seconds_max,
         )
 
+    if store is None and address.scheme == "memory":
+        return _in_memory(_memory(address.place), options, services)
+
+    async def discover() -> Backend:
+        # The caller's own is to be closed by whoever made it.
+        made = _adapted(store) if store is not None else open_store(address)
+        close = nothing_to_close if store is not None else made.close
+        try:
+            return await _discovered(made, layer, close, options, services)
+        except BaseException:
+            await close()
+            raise
+
+    return DiscoveredEngine(discover)
+
+
+def _in_memory(shared: SharedMemory, options: Options, services: Services) -> Backend:
     async def open_memory(listener: Listener) -> Journal:
         journal = MemoryJournal(shared, services, listener)
         await journal.open()
         return journal
 
-    async def open_stored(listener: Listener) -> Journal:
-        if store is not None:
-            # The caller's own: to be closed by whoever made it.
-            patient = _patient(layer(_adapted(store)), services)
-            return await open_journal(patient, options.layout, services, listener)
-        made = open_store(address)
+    return _ledger(open_memory, options, services)
+
+
+async def _discovered(
+    made: ObjectStore,
+    layer: Callable[[ObjectStore], ObjectStore],
+    close: CloseStore,
+    options: Options,
+    services: Services,
+) -> Backend:
+    """The engine for what is in a store, which is made a queue if it is none yet."""
+    store = _patient(layer(made), services)
+    layout = await ensure_marker(store, options.layout, services)
+    if layout == "tasks":
+        versions = isinstance(made, Bucket) and await _keeps_versions(made, store, options)
+        return _tasks(store, close, options, services, versions=versions)
+
+    async def open_journal(listener: Listener) -> Journal:
         try:
-            patient = _patient(layer(made), services)
-            journal = await open_journal(patient, options.layout, services, listener)
+            journal = await open_found(store, layout, services, listener)
         except BaseException:
-            await made.close()
+            await close()
             raise
-        journal.on_close = made.close
+        journal.on_close = close
         return journal
 
-    shared = _memory(address.place)
-    in_memory = store is None and address.scheme == "memory"
+    return _ledger(open_journal, options, services)
+
+
+async def _keeps_versions(bucket: Bucket, store: ObjectStore, options: Options) -> bool:
+    if options.allow_no_versioning:
+        # Nobody minds, so nobody needs the right, nor boto3, to ask.
+        return False
+    if not await bucket.keeps_versions():
+        raise NoVersions(store.name)
+    return True
+
+
+def _ledger(
+    open_journal: Callable[[Listener], Awaitable[Journal]], options: Options, services: Services
+) -> Backend:
     return LedgerEngine(
-        open_memory if in_memory else open_stored,
+        open_journal,
         services,
         group_commit=options.group_commit,
         outcome_seconds_max=options.outcome_seconds_max,
+    )
+
+
+def _tasks(
+    store: ObjectStore,
+    close: CloseStore,
+    options: Options,
+    services: Services,
+    *,
+    versions: bool,
+) -> Backend:
+    from penstock.engines.records.tasks.engine import TasksEngine
+    from penstock.engines.records.tasks.names import shards_in
+
+    return TasksEngine(
+        store,
+        services,
+        mode=options.index,
+        shards=shards_in(options.shards),
+        versions=versions,
+        outcome_seconds_max=options.outcome_seconds_max,
+        on_close=close,
     )
 
 

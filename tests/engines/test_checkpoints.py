@@ -148,6 +148,6 @@ async def _system_events(queue: Queue):  # type: ignore[no-untyped-def]
     """Events of the whole queue until now."""
     last = (await queue.stats()).commit
     for commit in range(1, last + 1):
-        for event in await queue._backend._journal.read(commit):  # type: ignore[attr-defined]
+        for event in await queue._backend._engine._journal.read(commit):  # type: ignore[attr-defined]
             if event.tenant == "":
                 yield event

@@ -257,7 +257,7 @@ async def test_who_begins_to_follow_while_the_queue_closes_is_told_so(
             await take(queue, 1)
 
     async with penstock.open(store=counting, services=Services(clock=clock)) as queue:
-        journal = queue._backend._journal  # type: ignore[attr-defined]
+        journal = queue._backend._engine._journal  # type: ignore[attr-defined]
         journal._store = Slow(counting)
         async with meanwhile(follow()) as following:
             await asked.wait()

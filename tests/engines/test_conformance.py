@@ -70,6 +70,12 @@ class TestMemoryStoreSingle(BackendConformance):
         return functools.partial(penstock.open, store=MemoryStore(now=clock.now), layout="single")
 
 
+class TestMemoryStoreTasks(BackendConformance):
+    @pytest.fixture
+    def connect(self, clock: FakeClock) -> Connect:
+        return functools.partial(penstock.open, store=MemoryStore(now=clock.now), layout="tasks")
+
+
 class TestWithoutGroupCommit(BackendConformance):
     @pytest.fixture
     def connect(self, clock: FakeClock) -> Connect:
@@ -89,6 +95,13 @@ class TestFolderSingle(BackendConformance):
     @pytest.fixture
     def connect(self, tmp_path: Path) -> Connect:
         return functools.partial(penstock.open, f"file://{tmp_path}/queue?layout=single&fsync=off")
+
+
+@pytest.mark.usefixtures("stamped")
+class TestFolderTasks(BackendConformance):
+    @pytest.fixture
+    def connect(self, tmp_path: Path) -> Connect:
+        return functools.partial(penstock.open, f"file://{tmp_path}/queue?layout=tasks&fsync=off")
 
 
 class TestSqlite(BackendConformance):
@@ -122,6 +135,17 @@ class TestSeaweed(BackendConformance):
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
         url = f"s3://{bucket}/{uuid4().hex}?region=us-east-1&endpoint={seaweed.endpoint}"
         return functools.partial(penstock.open, url)
+
+
+@pytest.mark.xdist_group("s3")
+@pytest.mark.usefixtures("stamped")
+class TestSeaweedTasks(BackendConformance):
+    @pytest.fixture
+    def connect(self, seaweed: Seaweed, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Connect:
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+        url = f"s3://{bucket}/{uuid4().hex}?region=us-east-1&endpoint={seaweed.endpoint}"
+        return functools.partial(penstock.open, url, layout="tasks", allow_no_versioning=True)
 
 
 @pytest.mark.xdist_group("azure")

@@ -165,7 +165,7 @@ async def test_whole_numbers_do_not_make_a_checkpoint_look_wrong(
             await queue.enqueue("work", retry=policy, timeout_seconds=60, delay_seconds=5)
         job = await claimed(queue, type="other")
         await queue.heartbeat(job, progress=1)
-        journal = queue._backend._journal  # type: ignore[attr-defined]
+        journal = queue._backend._engine._journal  # type: ignore[attr-defined]
         journal.checkpointer.begin(journal.state, journal.head)
         while not await keys(store, "checkpoint/"):
             await queue.stats()

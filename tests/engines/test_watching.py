@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from penstock.engines.ledger.watching import Watcher
+from penstock.engines.watching import Watcher
 from penstock.runtime.services import Services
 from penstock.runtime.tasks import Latch
 from penstock.stores.memory import MemoryStore

@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "pause": Entry(_WORK, "Let no job of a queue be claimed."),
     "resume": Entry(_WORK, "Let jobs of a paused queue be claimed again."),
     "pipeline": Entry(_DATA, "Keep tables of what happened, on Spark."),
+    "init": Entry(_CARE, "Make a queue, and set its bucket up."),
     "export": Entry(_CARE, "Write jobs or events as JSON lines."),
     "import": Entry(_CARE, "Add jobs from JSON lines, once each.", "import_jobs"),
     "migrate": Entry(_CARE, "Move a whole queue to another address."),

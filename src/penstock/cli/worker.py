@@ -35,6 +35,7 @@ def command(
     master: said.Master = "local[*]",
     tasks: said.Tasks = None,
     py_files: said.PyFiles = None,
+    shards: said.Shards = None,
     url: said.Url = None,
     tenant: Tenant = None,
     json: Json = False,
@@ -62,13 +63,15 @@ def command(
 
         work_on_spark(place, url, tenant, master, tasks, py_files or [], given, json=json)
     else:
-        _work(place, url, tenant, WorkerOptions(processes=processes, name=name, **given), json=json)
+        options = WorkerOptions(processes=processes, name=name, **given)
+        _work(place, url, {"tenant": tenant, "shards": shards}, options, json=json)
 
 
 def _work(
-    place: str, url: str | None, tenant: str | None, options: WorkerOptions, *, json: bool
+    place: str, url: str | None, said: dict[str, str | None], options: WorkerOptions, *, json: bool
 ) -> None:
     app = load_app(place)
-    if url is not None or tenant is not None:
-        app.relocate(url, **({} if tenant is None else {"tenant": tenant}))
+    given = {name: value for name, value in said.items() if value is not None}
+    if url is not None or given:
+        app.relocate(url, **given)
     run(work(place, app, options, json=json))

@@ -57,6 +57,12 @@ PyFiles = Annotated[
     list[str] | None,
     typer.Option("--py-files", metavar="FILE", help="To send to executors first; repeatable."),
 ]
+Shards = Annotated[
+    str | None,
+    typer.Option(
+        "--shards", metavar="0-f", help="Layout tasks: claim only from these, such as 0-7 or 0,4,c."
+    ),
+]
 Url = Annotated[str | None, typer.Option("--url", "-u", help="In place of the app's own address.")]
 
 

@@ -34,7 +34,15 @@ from penstock.kernel.job import (
     State,
 )
 from penstock.kernel.retry import RetryPolicy
-from penstock.ports.backend import Filter, Stats, Transactional, VacuumReport, WorkerRecord
+from penstock.ports.backend import (
+    Filter,
+    Indexed,
+    IndexReport,
+    Stats,
+    Transactional,
+    VacuumReport,
+    WorkerRecord,
+)
 
 Value = TypeVar("Value")
 
@@ -225,6 +233,12 @@ class Queue(Leasing, Importing):
     async def vacuum(self) -> VacuumReport:
         """Deletes what has outlived `log_retention_seconds` and nobody can need."""
         return await self._backend.vacuum()
+
+    async def repair(self) -> IndexReport:
+        """Makes the indexes what the jobs say; where they can't differ there is nothing to do."""
+        if isinstance(self._backend, Indexed):
+            return await self._backend.repair()
+        return IndexReport()
 
     async def workers(self) -> list[WorkerRecord]:
         """The workers that have registered, of all tenants; those long not seen are dead."""

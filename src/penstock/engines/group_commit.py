@@ -139,19 +139,23 @@ class GroupCommit(ABC):
 
     async def _commit_loop(self) -> None:
         while (requests := await self._inbox.take()) is not None:
-            watchdog = Repeat(self._outcome_seconds_max, self._give_up, requests)
-            try:
-                await self._serve(requests)
-            except asyncio.CancelledError:
-                self._fail(requests, OutcomeUnknown("the command"))
-                raise
-            except PenstockError as error:
-                self._fail(requests, error)
-            except Exception as error:
-                logger.exception("a batch failed in a way that it should not")
-                self._fail(requests, error)
-            finally:
-                watchdog.cancel()
+            await self._attend(requests)
+
+    async def _attend(self, requests: list[Request]) -> None:
+        """Serves one batch; what goes wrong is told to those who wait for it."""
+        watchdog = Repeat(self._outcome_seconds_max, self._give_up, requests)
+        try:
+            await self._serve(requests)
+        except asyncio.CancelledError:
+            self._fail(requests, OutcomeUnknown("the command"))
+            raise
+        except PenstockError as error:
+            self._fail(requests, error)
+        except Exception as error:
+            logger.exception("a batch failed in a way that it should not")
+            self._fail(requests, error)
+        finally:
+            watchdog.cancel()
 
     def _answer(self, request: Request, answer: Any) -> None:
         future = request.future

@@ -49,6 +49,11 @@ class Listeners:
     def await_cancellations(self) -> bool:
         return bool(self._cancellations)
 
+    @property
+    def awaited(self) -> list[tuple[str, str]]:
+        """The jobs whose ends are awaited, by tenant and id."""
+        return list(self._ends)
+
     @contextmanager
     def end_of(self, tenant: str, id: str) -> Iterator[asyncio.Future[EndEvent | None]]:
         future: asyncio.Future[EndEvent | None] = asyncio.get_running_loop().create_future()

@@ -52,7 +52,8 @@
     │   ├── StoreDenied                credentials are missing, wrong or expired
     │   ├── StoreMissing               the bucket or container does not exist
     │   ├── StoreFull                  no space left
-    │   └── StoreUnfit                 its conditional writes do not work
+    │   ├── StoreUnfit                 its conditional writes do not work
+    │   └── NoVersions                 the bucket's versioning is off, and nobody said that it may
     └── FormatError                    stored bytes can't be used
         ├── Corrupt                    truncated, altered or not ours
         └── NewerFormat                written by a later version of penstock
@@ -103,6 +104,7 @@ from penstock.errors.stores import (
     Corrupt,
     FormatError,
     NewerFormat,
+    NoVersions,
     ObjectNotFound,
     PreconditionFailed,
     PutUnknown,
@@ -145,6 +147,7 @@ __all__ = [
     "Moved",
     "NewerFormat",
     "NoQueue",
+    "NoVersions",
     "ObjectNotFound",
     "OutcomeUnknown",
     "PayloadInvalid",

@@ -59,6 +59,17 @@ class StoreUnfit(StoreError):
         self.problem = problem
 
 
+class NoVersions(StoreError):
+    def __init__(self, store: str) -> None:
+        super().__init__(
+            store,
+            "",
+            "the bucket keeps no old versions of objects, from which layout 'tasks' can tell the "
+            "history of jobs that are gone; run `penstock init URL --versioning`, or go without: "
+            "allow_no_versioning=on",
+        )
+
+
 class FormatError(PenstockError):
     """Stored bytes that can't be used; `key` says which object."""
 

@@ -11,6 +11,7 @@ from penstock.insights.findings import stored
 from penstock.insights.stored_imports import import_objects
 from penstock.insights.stored_log import LogCheckup, Progress
 from penstock.insights.stored_single import SingleCheckup
+from penstock.insights.stored_tasks import TasksCheckup
 from penstock.kernel.state import QueueState
 from penstock.ports.store import ObjectStore
 
@@ -37,6 +38,12 @@ class StoredState:
             async for check in single.run():
                 yield check
             self.state = single.state
+        elif marker.layout == "tasks":
+            tasks = TasksCheckup(self._store, self._progress)
+            async for check in tasks.run():
+                yield check
+            self.state = tasks.state
+            return
         else:
             log = LogCheckup(self._store, self._progress)
             async for check in log.run():

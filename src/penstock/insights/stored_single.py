@@ -81,17 +81,18 @@ def _misfits(
         *((record.job, record.events) for record in live),
         *((record.job, record.events) for record in left),
     ):
-        problem = _misfit(job, events, newest)
+        problem = misfit(job, events)
+        if problem is None and commit_of(events[-1].position) > newest:
+            problem = "its events go on after the newest commit"
         if problem is not None:
             yield Violation(14, problem, None, job.tenant, job.id)
 
 
-def _misfit(job: Job, events: Sequence[JobEvent], newest: int) -> str | None:
+def misfit(job: Job, events: Sequence[JobEvent]) -> str | None:
+    """How a job differs from what its events make of it."""
     first = events[0] if events else None
     if not isinstance(first, Enqueued):
         return "its events do not begin with its enqueue"
-    if commit_of(events[-1].position) > newest:
-        return "its events go on after the newest commit"
     try:
         made = born(first)
         for event in events[1:]:

@@ -97,10 +97,13 @@ class Batch:
         commit: int,
         luck: Callable[[], float],
         chunks: Chunks = nothing_at_hand,
+        *,
+        index: int = 0,
     ) -> None:
+        """`index` is that of its first event in the commit."""
         self.events: list[Event] = []
         self._state = state
-        self._now = Moment(at, position_of(commit, 0), luck)
+        self._now = Moment(at, position_of(commit, index), luck)
         self._chunks = chunks
         self._admitted = 0
         self._expired = 0

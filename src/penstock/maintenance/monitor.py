@@ -23,6 +23,8 @@ ROUND_SECONDS: Final = 15.0
 LEADERSHIP_SECONDS: Final = 4 * ROUND_SECONDS
 """How long after its last round a leader that died is waited for."""
 VACUUM_SECONDS: Final = HOUR_SECONDS
+REPAIR_SECONDS: Final = 300.0
+"""How often the indexes are compared with the jobs, where they can differ."""
 WORKER_FORGOTTEN_SECONDS: Final = DAY_SECONDS
 
 
@@ -39,7 +41,7 @@ class Monitor:
         self._name = name
         self._services = services or Services()
         self._round_seconds = round_seconds
-        self._vacuumed_at = float("-inf")
+        self._vacuumed_at = self._repaired_at = float("-inf")
         self._complaints = Complaints(logger, self._services.clock)
 
     async def run(self) -> None:
@@ -55,6 +57,9 @@ class Monitor:
         await self._do("expiry", self._expire)
         await self._do("forgetting dead workers", self._forget_workers)
         now = self._services.clock.elapsed()
+        if now - self._repaired_at >= REPAIR_SECONDS:
+            self._repaired_at = now
+            await self._do("the repair of indexes", self._repair)
         if now - self._vacuumed_at >= VACUUM_SECONDS:
             self._vacuumed_at = now
             await self._do("vacuum", self._vacuum)
@@ -81,6 +86,14 @@ class Monitor:
         expired = await self._queue.expire()
         if expired:
             logger.info("took back %d dead leases", expired)
+
+    async def _repair(self) -> None:
+        report = await self._queue.repair()
+        if report.added or report.removed or report.settled:
+            logger.info(
+                "repaired the indexes: %d entries added, %d removed, %d enqueues settled",
+                report.added, report.removed, report.settled,
+            )  # fmt: skip
 
     async def _vacuum(self) -> None:
         report = await self._queue.vacuum()

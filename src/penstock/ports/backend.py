@@ -43,6 +43,8 @@ class Capabilities(Struct, frozen=True):
     """Large payloads and results can be kept beside the queue."""
     imports: bool = False
     """Millions of jobs can be written as objects and published by one commit."""
+    moves: bool = True
+    """All of it can be closed by one commit, and go on living elsewhere."""
 
 
 class QueueStats(Struct, frozen=True):
@@ -135,6 +137,19 @@ class VacuumReport(Struct, frozen=True, omit_defaults=True):
     checkpoints: int = 0
     data_objects: int = 0
     import_objects: int = 0
+
+
+class IndexReport(Struct, frozen=True):
+    """What a repair of indexes did."""
+
+    tasks: int = 0
+    """How many jobs were looked at."""
+    added: int = 0
+    """Entries that were missing."""
+    removed: int = 0
+    """Entries that stood for nothing."""
+    settled: int = 0
+    """Enqueues that somebody had left half done: finished, or taken back."""
 
 
 class Backend(Protocol):
@@ -281,4 +296,13 @@ class Transactional(Protocol):
         """Decides and answers; it becomes true and durable with the caller's transaction, or
         never was. `Unsupported` where the store has no transactions to take part in.
         """
+        ...
+
+
+@runtime_checkable
+class Indexed(Protocol):
+    """A backend whose indexes are projections that may come to differ from its jobs."""
+
+    async def repair(self) -> IndexReport:
+        """Makes the indexes what the jobs say; reads every one of them."""
         ...

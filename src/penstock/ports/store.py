@@ -6,7 +6,7 @@ Anything with these methods can be passed to `penstock.open(store=…)`; the sui
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -111,6 +111,23 @@ class Versioned(Protocol):
         ...
 
     async def get_version(self, key: str, version_id: str) -> StoredObject: ...
+
+
+@runtime_checkable
+class Bucket(Protocol):
+    """A store whose bucket can be asked, and told, how to keep objects (S3)."""
+
+    async def keeps_versions(self) -> bool:
+        """Whether the old version of an object stays when it is replaced or deleted."""
+        ...
+
+    async def keep_versions(self) -> None:
+        """From now on it does."""
+        ...
+
+    async def allow_origins(self, origins: Sequence[str]) -> None:
+        """Lets pages from these origins, and no others, read and write objects."""
+        ...
 
 
 @runtime_checkable

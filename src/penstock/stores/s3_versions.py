@@ -1,7 +1,7 @@
 """The old versions of objects on S3, which obstore can't list: through boto3, where installed.
 
-Only `versions` and `get_version` go this way. They are for people who look into the past of a job,
-not for the queue's own work.
+Only they and the bucket's own settings go this way: for people who look into the past of a job or
+set a bucket up, not for the queue's own work.
 """
 
 from __future__ import annotations
@@ -65,6 +65,26 @@ class VersionedS3Store(CloudStore):
         )
         data = await self._threads.submit(answer["Body"].read)
         return StoredObject(data, answer["ETag"], answer["LastModified"].timestamp())
+
+    async def keeps_versions(self) -> bool:
+        client = await self._ready_client()
+        answer = await self._ask("", client.get_bucket_versioning)
+        return bool(answer.get("Status") == "Enabled")
+
+    async def keep_versions(self) -> None:
+        client = await self._ready_client()
+        enabled = {"Status": "Enabled"}
+        await self._ask("", client.put_bucket_versioning, VersioningConfiguration=enabled)
+
+    async def allow_origins(self, origins: Sequence[str]) -> None:
+        client = await self._ready_client()
+        rule = {
+            "AllowedOrigins": list(origins),
+            "AllowedMethods": ["GET", "HEAD", "PUT"],
+            "AllowedHeaders": ["*"],
+            "ExposeHeaders": ["ETag", "x-amz-version-id"],
+        }
+        await self._ask("", client.put_bucket_cors, CORSConfiguration={"CORSRules": [rule]})
 
     async def close(self) -> None:
         await super().close()

@@ -26,7 +26,7 @@ from penstock.ports.store import Create, ObjectStore, PutMode
 from penstock.runtime.services import Services
 from penstock.wire.level import UNMOVED_LEVEL, UNREADABLE, require_known
 
-LAYOUTS: Final = ("log", "single")
+LAYOUTS: Final = ("log", "single", "tasks")
 """The first is the default."""
 
 PROBE_WRITERS: Final = 8

@@ -18,9 +18,9 @@ from penstock.engines.ledger.courtesy import Courtesy
 from penstock.engines.ledger.imports.objects import ImportObjects
 from penstock.engines.ledger.journal import Head, Listener, ledger_capabilities, nothing_to_close
 from penstock.engines.ledger.names import KNOCK
-from penstock.engines.ledger.watching import Watcher
 from penstock.engines.presence import Presence
 from penstock.engines.side import SideObjects
+from penstock.engines.watching import Watcher
 from penstock.errors import PreconditionFailed, PutUnknown, StoreError
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import Capabilities

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from penstock.engines.records.charters import charter_of, prepared
 from penstock.engines.records.needs import is_read, need_of
 from penstock.engines.records.shelves import job_in, record_of, shelf_of
 from penstock.engines.requests import Work, decided
@@ -70,7 +71,7 @@ class Turn:
         return need_of(self._works, self.charter, head, self._at)
 
     def decide(self, found: Found) -> Change | None:
-        at, state = self._at, QueueState()
+        at, state = self._at, prepared(self.charter)
         versions = self._fill(state, found)
         state.begin()
         batch = Batch(state, at, found.commit, self._luck)
@@ -83,15 +84,8 @@ class Turn:
 
     def _fill(self, state: QueueState, found: Found) -> dict[int, int]:
         """Puts what was found into the state; answers the versions of the records by life."""
-        charter, versions = self.charter, dict[int, int]()
-        state.settings = charter.settings
-        state.consumers = charter.consumers
-        state.swept_before = charter.swept_before
-        state.moves = charter.moves
+        versions, completed = dict[int, int](), 0
         state.pending.at = self.head.at
-        for tenant, queues in charter.paused.items():
-            state.tenancy(tenant).paused.update(queues)
-        completed = 0
         for stored in found.records:
             versions[stored.life] = stored.version
             completed += stored.shelf == Shelf.COMPLETED
@@ -129,12 +123,7 @@ class Turn:
         )
 
     def _new_charter(self, state: QueueState, commit: int) -> bytes | None:
-        paused = {
-            name: sorted(tenancy.paused)
-            for name, tenancy in sorted(state.tenants.items())
-            if tenancy.paused
-        }
-        charter = Charter(state.settings, paused, state.consumers, state.swept_before, state.moves)
+        charter = charter_of(state)
         if charter == self.charter:
             return None
         self.charter, self.charter_version = charter, commit

@@ -139,8 +139,12 @@ class Claiming:
         jobs += [await claimed(queue, type="other", queue="elsewhere")]
         jobs += await queue.claim(9)
         fences = [_fence(job) for job in jobs]
-        assert len(fences) == 6
-        assert all(earlier < later for earlier, later in pairwise(fences))
+        assert len(set(fences)) == 6
+        if queue.capabilities.events == "ordered":
+            assert all(earlier < later for earlier, later in pairwise(fences))
+        retried = [_fence(job) for job in jobs if job.id == jobs[0].id]
+        assert retried == sorted(retried), "whoever holds a job later has the higher fence"
+        assert len(retried) == 2
 
     async def test_the_same_claim_again_gives_the_same_leases(
         self, queue: Queue, handles: Handles

@@ -19,6 +19,7 @@ from penstock.testing.conformance.backend.steps import (
     claim_one,
     claimed,
     completed,
+    is_told_again,
     meanwhile,
     names,
     take,
@@ -40,8 +41,11 @@ class Events:
         await completed(queue)
         told = [event async for event in queue.events("beginning", follow=False)]
         assert names(told) == ["enqueued", "claimed", "completed"]
-        rest = [event async for event in queue.events(told[0].position, follow=False)]
+        since = told[0].position
+        again = [event async for event in queue.events(since, follow=False)]
+        rest = [event for event in again if not is_told_again(queue, event, since)]
         assert rest == told[1:]
+        assert all(event in told for event in again)
         assert [event async for event in queue.events("now", follow=False)] == []
 
     async def test_every_kind_of_event_is_told(self, queue: Queue, clock: FakeClock) -> None:
@@ -106,7 +110,10 @@ class Events:
             await other.enqueue("work", id="1")
             await queue.enqueue("work", id="2")
             await other.enqueue("work", id="3")
-        assert [_id(event) for event in events.result()] == ["1", "2", "3"]
+        told = [_id(event) for event in events.result()]
+        assert sorted(told) == ["1", "2", "3"]
+        if queue.capabilities.events == "ordered":
+            assert told == ["1", "2", "3"]
 
     async def test_every_handle_reads_the_same(self, queue: Queue, handles: Handles) -> None:
         await completed(queue)

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.client.queue import Queue
 from penstock.errors import JobCancelled, LeaseLost
+from penstock.kernel.events import Extended
 from penstock.kernel.job import Job, State
 from penstock.testing.clock import FakeClock, turns
 from penstock.testing.conformance.backend.steps import (
@@ -31,8 +32,9 @@ class KeepingAlive:
             for beat in range(1, 6):
                 async with meanwhile(take(queue, 1, since="now")) as news:
                     await clock.advance(10)
-                assert [event.event for event in news.result()] == ["extended"]
-                assert job.lease_until == began + 10 * beat + 30
+                [event] = news.result()
+                assert isinstance(event, Extended)
+                assert event.lease_until == began + 10 * beat + 30
         await queue.ack(job)
         assert (await found(queue, job.id)).state is State.COMPLETED
 

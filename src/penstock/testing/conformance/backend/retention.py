@@ -65,6 +65,8 @@ class Retention:
         done = [await completed(queue, n) for n in range(4)]
         # Layout `single` lets a job go with the commit after its end.
         await queue.enqueue("work", id="one more")
+        if queue.capabilities.limits == "eventual":
+            await queue.vacuum()
         assert [job and job.result for job in await queue.get(done)] == [None, None, 2, 3]
 
     @pytest.mark.parametrize("end", ["failed", "cancelled"])

@@ -67,10 +67,20 @@ async def take(queue: Queue, count: int, since: str | int = "beginning") -> list
     events: list[Event] = []
     async with asyncio.timeout(HANG_SECONDS), aclosing(_stream(queue, since)) as stream:
         async for event in stream:
-            events.append(event)
+            if not is_told_again(queue, event, since):
+                events.append(event)
             if len(events) == count:
                 break
     return events
+
+
+def is_told_again(queue: Queue, event: Event, since: str | int) -> bool:
+    """Where events are ordered per job only, those just before a position may come once more."""
+    return (
+        queue.capabilities.events == "per_job"
+        and isinstance(since, int)
+        and event.position <= since
+    )
 
 
 async def all_events(queue: Queue) -> list[Event]:

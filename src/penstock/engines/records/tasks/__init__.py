@@ -1,0 +1,1 @@
+"""Layout `tasks`: one object per job on any object store."""

@@ -1,0 +1,326 @@
+"""Claims: candidates from the ready index, read and taken several at once.
+
+A claim reserves nothing. It looks, reads some candidates, and takes each by its conditional put;
+what another took first is lost to it, and it takes the next one. While nobody is in its way it goes
+by the order. When it loses, it spreads: it picks at random among more of them, so that workers who
+see the same candidates take different ones, and draws together again when it has won for a while.
+
+What a look has found is kept as a *hand* and played before the next look. A backlog that is too
+long for one look is walked through with a cursor per shard, around and around, so that nothing in
+it is passed over for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from typing import Final, TypeAlias
+
+from penstock.engines.calibration import CommitClock
+from penstock.engines.records.tasks.charter import CharterStore
+from penstock.engines.records.tasks.documents import Kept, in_parallel
+from penstock.engines.records.tasks.expiry import Expiry
+from penstock.engines.records.tasks.index import Index, is_stale, parsed
+from penstock.engines.records.tasks.names import (
+    READY,
+    Ready,
+    ready_in,
+    tag,
+    task_key,
+    tenant_prefix,
+)
+from penstock.engines.records.tasks.scanning import Scanner
+from penstock.engines.records.tasks.turns import Turns, TurnsLost
+from penstock.errors import FormatError
+from penstock.kernel.commands import Claim
+from penstock.kernel.job import Job
+from penstock.runtime.services import Services
+from penstock.wire.task import Task
+
+logger = logging.getLogger(__name__)
+
+HAND_SECONDS: Final = 1.0
+"""How old the hand may be while there is something in it that is wanted."""
+CANDIDATES_AT_ONCE: Final = 64
+SPARE_CANDIDATES: Final = 2
+SPREAD_MAX: Final = 256
+SPREAD_FACTOR: Final = 8
+WINS_PER_STEP: Final = 64
+SHUNNED_SECONDS: Final = 60.0
+"""How long a task that can't be read is left alone."""
+
+Clearance: TypeAlias = asyncio.Future[tuple[list[Job], None]]
+"""What the same claim was given before; then nothing is taken. Knows the charter, too."""
+_FAR: Final = 1e11
+"""Later than anything is due."""
+
+
+class _Round:
+    """One claim's way through the shards: each from its cursor on, then from its beginning."""
+
+    def __init__(self, shards: Sequence[str]) -> None:
+        self._left = list(shards)
+        self._from_the_beginning: set[str] = set()
+
+    @property
+    def is_over(self) -> bool:
+        return not self._left
+
+    def begin(self, cursors: Mapping[str, str]) -> list[str]:
+        self._from_the_beginning.update(shard for shard in self._left if shard not in cursors)
+        return list(self._left)
+
+    def finish(self, shards: Sequence[str]) -> None:
+        """The end of these was reached."""
+        over = self._from_the_beginning.intersection(shards)
+        self._left = [shard for shard in self._left if shard not in over]
+
+
+class Claims:
+    def __init__(
+        self,
+        index: Index,
+        turns: Turns,
+        charter: CharterStore,
+        expiry: Expiry,
+        scanner: Scanner,
+        clock: CommitClock,
+        services: Services,
+        shards: Sequence[str],
+    ) -> None:
+        self._index = index
+        self._turns = turns
+        self._charter = charter
+        self._expiry = expiry
+        self._scanner = scanner
+        self._clock = clock
+        self._services = services
+        self._shards = shards
+        self._hand: dict[str, Ready] = {}
+        self._dealt_at = -inf
+        self._cursors: dict[str, str] = {}
+        self._spread = 1
+        self._wins = 0
+        self._shunned: dict[str, float] = {}
+        self._under_way: set[str] = set()
+        """What other claims of this process are about to take."""
+
+    async def take(self, command: Claim) -> list[Job]:
+        await self._expiry.run_if_due()
+        # Both are needed before anything is taken, but not to look for what could be.
+        paused = self._charter.current.paused
+        clearance = asyncio.gather(self._again(command), self._charter.refresh())
+        try:
+            won = await self._win(command, clearance)
+        finally:
+            again, _ = await clearance
+        if not won and not again and self._charter.current.paused != paused:
+            won = await self._win(command, clearance)
+        return sorted(again or won, key=_place)
+
+    async def _win(self, command: Claim, clearance: Clearance) -> list[Job]:
+        won: list[Job] = []
+        wanted = self.wanted(command.tenant, command.queues, command.types)
+        if self._services.clock.elapsed() - self._dealt_at <= HAND_SECONDS:
+            await self._play(command, wanted, clearance, won)
+        round = _Round(self._shards)
+        while len(won) < command.count and await self._deal(wanted, round):
+            await self._play(command, wanted, clearance, won)
+        return won
+
+    def wanted(
+        self, tenant: str, queues: Sequence[str] | None, types: Sequence[str] | None
+    ) -> Callable[[Ready], bool]:
+        """Whether an entry may be of a job that a claim of these can get."""
+        prefix = tenant_prefix(tenant)
+        paused = {tag(queue) for queue in self._charter.current.paused.get(tenant, ())}
+        queue_tags = None if queues is None else {tag(queue) for queue in queues}
+        type_tags = None if types is None else {tag(type) for type in types}
+
+        def is_wanted(entry: Ready) -> bool:
+            half = len(entry.tags) // 2
+            queue, type = entry.tags[:half], entry.tags[half:]
+            return (
+                entry.name.startswith(prefix)
+                and queue not in paused
+                and (queue_tags is None or queue in queue_tags)
+                and (type_tags is None or type in type_tags)
+            )
+
+        return is_wanted
+
+    async def next_due(self, wanted: Callable[[Ready], bool]) -> float | None:
+        """When the earliest pending job that is wanted was or will be due."""
+        if self._scanner.mode == "scan":
+            entries, _ = await self._scanner.entries(self._shards)
+        else:
+            pages = await self._index.look(READY, self._shards, _FAR, _on_keys(wanted))
+            entries = parsed(ready_in, [key for page in pages for key in page.keys])
+        return min((entry.due_at for entry in entries if wanted(entry)), default=None)
+
+    async def _again(self, command: Claim) -> list[Job]:
+        """What the same claim was given before and still has."""
+        now = self._clock.now()
+        skew_seconds = self._charter.current.settings.clock_skew_seconds
+        leases = await self._index.leases_of(
+            command.operation, now - skew_seconds, now + command.lease_seconds + skew_seconds
+        )
+        found = await asyncio.gather(
+            *(self._turns.tasks.read(task_key(entry.name)) for entry in leases)
+        )
+        jobs = [kept.document.job for kept in found if kept is not None]
+        return sorted(
+            (
+                job
+                for job in jobs
+                if job is not None
+                and job.tenant == command.tenant
+                and job.lease is not None
+                and job.lease.secret == command.operation
+            ),
+            key=_place,
+        )
+
+    async def _deal(self, wanted: Callable[[Ready], bool], round: _Round) -> bool:
+        """Looks for more candidates; False once everything was looked at."""
+        if round.is_over:
+            return False
+        entries: list[Ready] = []
+        if self._scanner.mode != "scan":
+            entries = await self._look(wanted, round)
+        if self._scanner.is_due(is_idle=not entries):
+            scanned, is_all = await self._scanner.entries(self._shards)
+            entries += scanned
+            if is_all and self._scanner.mode == "scan":
+                round.begin({})
+                round.finish(self._shards)
+        self._hand = {entry.key: entry for entry in entries}
+        self._dealt_at = self._services.clock.elapsed()
+        return True
+
+    async def _look(self, wanted: Callable[[Ready], bool], round: _Round) -> list[Ready]:
+        """The next page of each shard, each from where the last claim left it."""
+        shards = round.begin(self._cursors)
+        cursors = {shard: at for shard, at in self._cursors.items() if shard in shards}
+        pages = await self._index.look(READY, shards, self._clock.now(), _on_keys(wanted), cursors)
+        for page in pages:
+            if page.cut_at is not None:
+                self._cursors[page.shard] = page.cut_at
+            else:
+                self._cursors.pop(page.shard, None)
+                round.finish([page.shard] if page.shard else shards)
+        return parsed(ready_in, [key for page in pages for key in page.keys])
+
+    async def _play(
+        self,
+        command: Claim,
+        wanted: Callable[[Ready], bool],
+        clearance: Clearance,
+        won: list[Job],
+    ) -> None:
+        """Takes from the hand until the claim has enough or the hand has nothing."""
+        while (missing := command.count - len(won)) > 0:
+            picks = self._pick(wanted, missing)
+            if not picks:
+                return
+            # Not the spare ones: another claim, which finds nothing else, may have those.
+            names = {entry.name for entry in picks[:missing]}
+            self._under_way |= names
+            try:
+                fresh = await self._read_all(picks)
+                taken = await asyncio.gather(
+                    *(self._take(kept, command, clearance) for _, kept in fresh[:missing]),
+                    return_exceptions=True,
+                )
+            finally:
+                self._under_way -= names
+            self._hand.update({entry.key: entry for entry, _ in fresh[missing:]})
+            won += [job for job in taken if isinstance(job, Job)]
+            if not won:
+                # What was won in spite of trouble with another is given out all the same.
+                for trouble in taken:
+                    if isinstance(trouble, BaseException):
+                        raise trouble
+            is_lost = len(fresh) < len(picks) or not all(isinstance(job, Job) for job in taken)
+            self._note(is_lost=is_lost)
+
+    def _note(self, *, is_lost: bool) -> None:
+        """Spreads at once and draws together slowly: those who were in the way still are."""
+        self._wins = 0 if is_lost else self._wins + 1
+        if is_lost:
+            self._spread = min(SPREAD_FACTOR * self._spread, SPREAD_MAX)
+        elif self._wins % WINS_PER_STEP == 0:
+            self._spread = max(1, self._spread // SPREAD_FACTOR)
+
+    def _pick(self, wanted: Callable[[Ready], bool], missing: int) -> list[Ready]:
+        """The next candidates; some more than are missing where others may have been faster."""
+        count = missing if self._spread == 1 else missing + SPARE_CANDIDATES
+        count = min(count, CANDIDATES_AT_ONCE)
+        now, elapsed = self._clock.now(), self._services.clock.elapsed()
+        due = sorted(
+            entry
+            for entry in self._hand.values()
+            if entry.due_at <= now
+            and entry.name not in self._under_way
+            and self._shunned.get(entry.name, 0) <= elapsed
+            and wanted(entry)
+        )
+        first = due[: count * self._spread]
+        picks: list[Ready] = []
+        while first and len(picks) < count:
+            place = int(self._services.luck() * len(first)) if self._spread > 1 else 0
+            picks.append(first.pop(place))
+        for entry in picks:
+            del self._hand[entry.key]
+        return picks
+
+    async def _read_all(self, picks: Sequence[Ready]) -> list[tuple[Ready, Kept[Task]]]:
+        """Those of the picks that are still what their entries say, each with its task."""
+        found = await in_parallel(self._read, picks)
+        return [(entry, kept) for entry, kept in zip(picks, found, strict=True) if kept is not None]
+
+    async def _read(self, entry: Ready) -> Kept[Task] | None:
+        key = task_key(entry.name)
+        try:
+            kept = await self._turns.tasks.read(key)
+            if kept is not None:
+                kept = await self._turns.settled(key, kept)
+        except FormatError as error:
+            logger.warning("a job can't be claimed: %s", error)
+            self._shunned[entry.name] = self._services.clock.elapsed() + SHUNNED_SECONDS
+            return None
+        if kept is not None and is_stale(entry, kept.document):
+            self._index.forget([entry])
+            return None
+        return kept
+
+    async def _take(self, kept: Kept[Task], command: Claim, clearance: Clearance) -> Job | None:
+        again, _ = await asyncio.shield(clearance)
+        if again:
+            return None
+        one = Claim(
+            command.tenant, command.operation, 1, command.lease_seconds,
+            command.queues, command.types, command.worker,
+        )  # fmt: skip
+        try:
+            task = kept.document
+            jobs = await self._turns.take(task.tenant, task.id, one, kept, tries=1)
+        except TurnsLost:
+            return None
+        for job in jobs:
+            self._expiry.note(job.lease_until)
+        return jobs[0] if jobs else None
+
+
+def _on_keys(wanted: Callable[[Ready], bool]) -> Callable[[str], bool]:
+    def is_wanted(key: str) -> bool:
+        return any(map(wanted, parsed(ready_in, [key])))
+
+    return is_wanted
+
+
+def _place(job: Job) -> tuple[int, float, int]:
+    """Where it was in the order of claims."""
+    return job.priority, job.run_at, job.life

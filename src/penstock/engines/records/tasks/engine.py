@@ -1,0 +1,391 @@
+"""Layout `tasks`: one object per job, and no other in its way.
+
+The same kernel, the other way around. Where a store of records has one turn for a whole batch, an
+object store has no transaction over two objects: so every item of every command is a turn of its
+own (`turns`), on one task, and its key if it takes one. They run at the same time; only items that
+touch the same id or key wait for each other, in the order in which they were given. So batches are
+not atomic, and workers who do different jobs never meet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from math import inf
+from typing import Any, Final
+
+from penstock.engines.calibration import CommitClock
+from penstock.engines.group_commit import OUTCOME_SECONDS_MAX, GroupCommit
+from penstock.engines.histories import history_of
+from penstock.engines.listing import listing
+from penstock.engines.presence import Presence
+from penstock.engines.records import views
+from penstock.engines.records.tasks import stories
+from penstock.engines.records.tasks.charter import CharterStore
+from penstock.engines.records.tasks.claims import Claims
+from penstock.engines.records.tasks.decisions import Decider
+from penstock.engines.records.tasks.documents import in_parallel
+from penstock.engines.records.tasks.expiry import Expiry
+from penstock.engines.records.tasks.following import Follower
+from penstock.engines.records.tasks.index import Index
+from penstock.engines.records.tasks.lanes import Item, items_of, lanes
+from penstock.engines.records.tasks.looking import all_tasks, contents, state_of, survey
+from penstock.engines.records.tasks.names import INDEX_MODES, SHARDS, TASKS
+from penstock.engines.records.tasks.positions import Positions
+from penstock.engines.records.tasks.scanning import Scanner
+from penstock.engines.records.tasks.sweeping import Sweeper
+from penstock.engines.records.tasks.turns import Turns
+from penstock.engines.records.tasks.vacuum import Vacuum
+from penstock.engines.records.tasks.versions import history_in_versions
+from penstock.engines.requests import Request
+from penstock.engines.side import SideObjects
+from penstock.engines.watching import Watcher
+from penstock.errors import Gap, PenstockError, QueueClosed, Unsupported
+from penstock.kernel.commands import (
+    AnyCommand,
+    Claim,
+    Configure,
+    DropConsumer,
+    Expire,
+    FindConflicts,
+    ImportCommand,
+    MoveCommand,
+    MoveConsumer,
+    NoteCheckpoint,
+    Pause,
+    Resume,
+    Sweep,
+)
+from penstock.kernel.events import Cancelled, Completed, Event, Failed, JobEvent, commit_of
+from penstock.kernel.job import ABSENT, Job
+from penstock.kernel.settings import Settings
+from penstock.ports.backend import Capabilities, Contents, Filter, IndexReport, Stats, VacuumReport
+from penstock.ports.store import ObjectStore, Versioned, Watchable
+from penstock.runtime.complaints import Complaints
+from penstock.runtime.services import Services
+from penstock.wire.task import Task, payload_of
+
+logger = logging.getLogger(__name__)
+
+COMMANDS_AT_ONCE: Final = 256
+POLL_SECONDS: Final = 0.1
+POLL_SECONDS_MAX: Final = 5.0
+ENDS_POLL_SECONDS_MAX: Final = 0.5
+"""Whoever awaits the end of a job that another process runs has its task read this often."""
+NOWS_KNOWN_MAX: Final = 1_000
+
+OpenStore = Callable[[], Awaitable[ObjectStore]]
+
+
+class TasksEngine(GroupCommit):
+    def __init__(
+        self,
+        store: ObjectStore,
+        services: Services,
+        *,
+        versions: bool = False,
+        mode: str = INDEX_MODES[0],
+        shards: Sequence[str] = SHARDS,
+        outcome_seconds_max: float = OUTCOME_SECONDS_MAX,
+        on_close: Callable[[], Awaitable[None]],
+    ) -> None:
+        super().__init__(
+            "tasks", services, group_commit=False, outcome_seconds_max=outcome_seconds_max
+        )
+        self._store = store
+        self._versions = versions
+        self._on_close = on_close
+        self._clock = CommitClock(store, services)
+        self._registry = Presence(store, services)
+        self._side = SideObjects(store, services, self._clock)
+        self._watcher = Watcher(store, TASKS, services)
+        self._positions = Positions(services.luck)
+        self._slots = asyncio.Semaphore(COMMANDS_AT_ONCE)
+        self._nows: dict[int, None] = {}
+        tell, decider = self._listeners.tell, Decider(self._positions, services.luck)
+        self._index = Index(store, services)
+        self._charter = CharterStore(store, services, self._clock, decider, tell)
+        self._turns = Turns(
+            store, services, self._clock, decider, self._index,
+            lambda: self._charter.current, tell,
+        )  # fmt: skip
+        self._sweeper = Sweeper(store, self._index, self._turns, self._clock)
+        self._expiry = Expiry(
+            self._index, self._turns, self._clock, services, lambda: self.settings
+        )
+        scanner = Scanner(store, self._turns, services, mode)
+        self._claims = Claims(
+            self._index, self._turns, self._charter, self._expiry, scanner,
+            self._clock, services, shards,
+        )  # fmt: skip
+
+    @property
+    def _presence(self) -> Presence:
+        return self._registry
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            backend=self._store.name,
+            push=isinstance(self._store, Watchable),
+            history=True,
+            versions=self._versions,
+            order="approximate",
+            pause="eventual",
+            limits="eventual",
+            atomic_batch=False,
+            events="per_job",
+            durability="strict",
+            multi_process=True,
+            offload=True,
+            moves=False,
+        )
+
+    @property
+    def settings(self) -> Settings:
+        return self._charter.current.settings
+
+    async def _open(self) -> None:
+        try:
+            await self._charter.refresh()
+            await self._require_time()
+        except BaseException:
+            await self._on_close()
+            raise
+
+    async def _close(self) -> None:
+        await self._watcher.stop()
+        await self._index.close()
+        await self._on_close()
+
+    # Commands
+
+    async def _commit_loop(self) -> None:
+        """Commands on different jobs have nothing to wait for: all are served at once."""
+        async with asyncio.TaskGroup() as group:
+            while (requests := await self._inbox.take()) is not None:
+                await self._slots.acquire()
+                group.create_task(self._attend(requests)).add_done_callback(self._free_slot)
+
+    def _free_slot(self, task: asyncio.Task[None]) -> None:
+        self._slots.release()
+
+    async def _serve(self, requests: list[Request]) -> None:
+        for request in requests:
+            assert not callable(request.work)
+            self._answer(request, await self._perform(request.work))  # type: ignore[arg-type]
+
+    async def _perform(self, command: AnyCommand) -> Any:
+        asked_at = self._clock.now()
+        await self._require_time()
+        await self._charter.keep_fresh()
+        match command:
+            case Claim():
+                return await self._claims.take(command)
+            case Expire():
+                return await self._expiry.run()
+            case Pause() | Resume() | Configure() | Sweep() | MoveConsumer() | DropConsumer():
+                return await self._charter.take(command)
+            case NoteCheckpoint():
+                return None
+            case _ if isinstance(command, ImportCommand):
+                raise self._no_imports()
+            case _ if isinstance(command, MoveCommand | FindConflicts):
+                # No single object could close it for everybody at once.
+                raise Unsupported("moving a whole queue", self.capabilities.backend)
+            case _:
+                return await self._each(items_of(command), asked_at)
+
+    async def _each(self, items: Sequence[Item], asked_at: float) -> list[Any]:
+        """One turn each; those that touch the same job or key one after the other."""
+        outcomes: list[Any] = [None] * len(items)
+
+        async def walk(lane: Sequence[int]) -> None:
+            for place in lane:
+                item = items[place]
+                try:
+                    [outcome] = await self._turns.take(
+                        item.tenant, item.id, item.command, asked_at=asked_at
+                    )
+                except PenstockError as error:
+                    if len(items) == 1:
+                        raise
+                    outcome = error
+                outcomes[place] = outcome
+
+        await in_parallel(walk, lanes(items))
+        return outcomes
+
+    async def _require_time(self) -> None:
+        """Refuses to write with a clock that is too far from the store's."""
+        if self._clock.is_due:
+            await self._clock.calibrate()
+            self._clock.require_close(self.settings.clock_skew_seconds)
+
+    # Reads
+
+    async def get(self, tenant: str, ids: Sequence[str]) -> list[Job | None]:
+        await self._ready()
+
+        async def look(id: str) -> Job | None:
+            job, kept = await self._turns.look(tenant, id)
+            return None if job is None or kept is None else _whole(job, kept.document)
+
+        once = dict.fromkeys(ids)
+        jobs = dict(zip(once, await in_parallel(look, once), strict=True))
+        return [jobs[id] for id in ids]
+
+    async def jobs(self, tenant: str, filter: Filter) -> AsyncIterator[Job]:
+        at = await self._now()
+        state = await state_of(await self._tasks_of(tenant), self._charter.current)
+        for job in listing(state, tenant, filter, at):
+            yield job
+
+    async def stats(self, tenant: str) -> Stats:
+        at = await self._now()
+        tasks = await self._tasks_of(tenant)
+        paused = self._charter.current.paused.get(tenant, [])
+        return views.stats(survey(tasks, self._charter.object, tenant, at), paused, at)
+
+    async def contents(self) -> Contents:
+        at = await self._now()
+        tasks = [kept.document async for _, kept in all_tasks(self._store, self._turns)]
+        held = [one async for one in self._turns.holders.all()]
+        return contents(tasks, held, self._charter.object, at)
+
+    async def history(self, tenant: str, id: str) -> list[JobEvent]:
+        await self._ready()
+        _, kept = await self._turns.look(tenant, id)
+        task = Task(tenant, id) if kept is None else kept.document
+        if self._versions and stories.is_forgetful(task):
+            assert isinstance(self._store, Versioned)
+            return await history_in_versions(self._store, tenant, id)
+        return history_of(task.events, tenant, id)
+
+    async def events(
+        self, tenant: str | None, since: int, *, follow: bool = True
+    ) -> AsyncIterator[Event]:
+        with self._listeners.listening():
+            await self._now()
+            if 0 < since < self._charter.object.forgotten:
+                raise Gap(since, commit_of(self._charter.object.forgotten))
+            reading = Follower(
+                self._store, self._turns, self._charter, self._services, tenant, since,
+                is_now=since in self._nows,
+            )  # fmt: skip
+            while True:
+                news = self._listeners.commits.next()
+                for event in await reading.round():
+                    yield event
+                if not follow:
+                    return
+                if not self._listeners.is_closed:
+                    await news
+                if self._listeners.is_closed:
+                    raise QueueClosed
+
+    async def last_position(self) -> int:
+        self._require_open()
+        now = self._positions.next(self._clock.now(), 0)
+        self._nows[now] = None
+        if len(self._nows) > NOWS_KNOWN_MAX:
+            del self._nows[next(iter(self._nows))]
+        return now
+
+    async def vacuum(self) -> VacuumReport:
+        await self._now()
+        return await Vacuum(self._store, self._turns, self._charter, self._clock).run()
+
+    async def repair(self) -> IndexReport:
+        await self._now()
+        return await self._sweeper.run()
+
+    async def keep(self, id: str, data: bytes) -> str:
+        return await self._side.keep(id, data)
+
+    async def fetch(self, key: str) -> bytes:
+        return await self._side.fetch(key)
+
+    async def keep_import(self, run: str, data: bytes) -> str:
+        raise self._no_imports()
+
+    async def abort_import(self, run: str) -> int:
+        raise self._no_imports()
+
+    async def _ready(self) -> None:
+        self._require_open()
+        await self._require_time()
+        await self._charter.keep_fresh()
+
+    async def _now(self) -> float:
+        """The time as of which to look, with everything recorded that is dead by then."""
+        self._require_open()
+        await self._require_time()
+        await self._charter.refresh()
+        await self._expiry.run()
+        return round(self._clock.now(), 6)
+
+    async def _tasks_of(self, tenant: str) -> list[Task]:
+        skip = self._charter.object.leaving
+        return [
+            kept.document
+            async for _, kept in all_tasks(self._store, self._turns, tenant, skip=skip)
+        ]
+
+    def _no_imports(self) -> Unsupported:
+        return Unsupported("bulk imports", self.capabilities.backend)
+
+    # Waits
+
+    async def _due_seconds(
+        self, tenant: str, queues: Sequence[str] | None, types: Sequence[str] | None
+    ) -> float:
+        at = self._clock.now()
+        await self._charter.keep_fresh()
+        pending = await self._claims.next_due(self._claims.wanted(tenant, queues, types))
+        lease_end = inf if self._expiry.next_end is None else self._expiry.next_end
+        return min(inf if pending is None else pending, lease_end + self._skew_seconds) - at
+
+    @property
+    def _skew_seconds(self) -> float:
+        return self.settings.clock_skew_seconds
+
+    async def _follow(self) -> None:
+        """Says now and then that others may have done something, while somebody waits for it."""
+        complaints = Complaints(logger, self._services.clock)
+        backoff = self._services.backoff(POLL_SECONDS, POLL_SECONDS_MAX)
+        while True:
+            await self._listeners.some()
+            seconds = backoff.next_seconds()
+            if self._listeners.awaited:
+                seconds = min(seconds, ENDS_POLL_SECONDS_MAX)
+            own = self._listeners.commits.next()
+            await self._watcher.changed(seconds)
+            if own.done():
+                backoff.reset()
+            try:
+                ends = await in_parallel(self._end_of, self._listeners.awaited)
+            except PenstockError as error:
+                complaints.trouble("following the queue", error)
+                continue
+            complaints.fine()
+            self._listeners.tell([end for end in ends if end is not None])
+
+    async def _end_of(self, job: tuple[str, str]) -> Event | None:
+        """The event that ended the job, if it has ended."""
+        kept = await self._turns.read(*job)
+        if kept is None or kept.document.job is None or not kept.document.job.is_terminal:
+            return None
+        ends = Completed | Failed | Cancelled
+        return next((e for e in reversed(kept.document.events) if isinstance(e, ends)), None)
+
+
+def _whole(job: Job, task: Task) -> Job:
+    """With the payload that a completed job has let go."""
+    enqueued = payload_of(job, task.events) if job.payload is ABSENT else None
+    if enqueued is None or job.payload_key is not None:
+        return job
+    whole: Job = job.__copy__()  # type: ignore[attr-defined]
+    whole.payload = enqueued.payload
+    return whole

@@ -1,0 +1,103 @@
+"""Taking back dead leases, found by when the lease index says that they end at the earliest.
+
+A heartbeat does not move a lease's entry: when its time has come and the lease lives on, whoever
+looks files it anew under its true end.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from math import inf
+from typing import Final
+
+from penstock.engines.calibration import CommitClock
+from penstock.engines.records.tasks.documents import Kept, in_parallel
+from penstock.engines.records.tasks.index import Index, entry_of, is_stale
+from penstock.engines.records.tasks.names import Leased, task_key
+from penstock.engines.records.tasks.stories import last_position
+from penstock.engines.records.tasks.turns import Turns
+from penstock.engines.requests import Query
+from penstock.errors import FormatError
+from penstock.kernel.job import State
+from penstock.kernel.settings import Settings
+from penstock.kernel.state import QueueState
+from penstock.runtime.services import Services
+from penstock.wire.task import Task
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 15.0
+"""Claims look at the lease index this often, or when they know that a lease has ended."""
+
+
+class Expiry:
+    def __init__(
+        self,
+        index: Index,
+        turns: Turns,
+        clock: CommitClock,
+        services: Services,
+        settings: Callable[[], Settings],
+    ) -> None:
+        self._index = index
+        self._turns = turns
+        self._clock = clock
+        self._services = services
+        self._settings = settings
+        self._looked_at = -inf
+        self.next_end: float | None = None
+        """When the next lease that is known of ends."""
+
+    def note(self, lease_until: float) -> None:
+        """A lease that this process was given."""
+        self.next_end = min(lease_until, self.next_end or inf)
+
+    async def run_if_due(self) -> None:
+        is_over = self.next_end is not None and self.next_end <= self._dead_by()
+        if is_over or self._services.clock.elapsed() - self._looked_at > LOOK_SECONDS:
+            await self.run()
+
+    async def run(self) -> int:
+        """Takes back every dead lease there is; answers how many."""
+        self._looked_at = self._services.clock.elapsed()
+        due, self.next_end = await self._index.leases_until(self._dead_by())
+        ended = await in_parallel(self._end, due)
+        return sum(ended)
+
+    def _dead_by(self) -> float:
+        return self._clock.now() - self._settings().clock_skew_seconds
+
+    async def _end(self, entry: Leased) -> int:
+        """Whether the lease was dead, as a number."""
+        try:
+            kept = await self._turns.tasks.read(task_key(entry.name))
+            if kept is None:
+                return 0
+            return await self._judge(entry, kept)
+        except FormatError as error:
+            logger.warning("a lease is left alone: %s", error)
+            return 0
+
+    async def _judge(self, entry: Leased, kept: Kept[Task]) -> int:
+        task = kept.document
+        if is_stale(entry, task):
+            self._index.forget([entry])
+            return 0
+        job = task.job
+        if job is None or job.state is not State.RUNNING or last_position(task) < entry.position:
+            # It announces a claim that is still under way.
+            return 0
+        if job.lease_until is not None and job.lease_until > self._dead_by():
+            self.note(job.lease_until)
+            moved = entry_of(job)
+            if moved is not None and moved.key != entry.key:
+                await self._index.announce(job)
+                self._index.forget([entry])
+            return 0
+
+        def is_over(state: QueueState, at: float) -> bool:
+            now = state.tenancy(task.tenant).jobs.get(task.id)
+            return now is None or now.lease is None or now.lease.fence != entry.position
+
+        return int(await self._turns.take(task.tenant, task.id, Query(is_over), kept))

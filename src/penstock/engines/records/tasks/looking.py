@@ -1,0 +1,150 @@
+"""Looking at all tasks: lists and counts. There is no other way than to read them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from penstock.engines.records.charters import prepared
+from penstock.engines.records.tasks.documents import Kept, in_parallel
+from penstock.engines.records.tasks.names import TASKS, name_in, tenant_prefix
+from penstock.engines.records.tasks.stories import last_position
+from penstock.engines.records.tasks.turns import Turns
+from penstock.errors import FormatError
+from penstock.kernel.events import commit_of
+from penstock.kernel.job import State
+from penstock.kernel.state import QueueState
+from penstock.kernel.tenancy import Hold, Scope
+from penstock.ports.backend import Contents, TenantContents
+from penstock.ports.records import Count, Survey, Waiting
+from penstock.ports.store import Entry, ObjectStore
+from penstock.wire.record import Charter
+from penstock.wire.task import CharterObject, KeyObject, Task
+
+logger = logging.getLogger(__name__)
+
+TASKS_PER_READ: Final = 500
+ENDED_KNOWN_MAX: Final = 100_000
+
+Stamp: TypeAlias = tuple[float, int]
+"""When an object was put and how large it is: if that is long ago, then all there is to know."""
+
+
+def stamp_of(entry: Entry) -> Stamp:
+    return entry.modified_at, entry.size_bytes
+
+
+async def all_tasks(
+    store: ObjectStore,
+    turns: Turns,
+    tenant: str | None = None,
+    *,
+    skip: Iterable[str] = (),
+    known: Mapping[str, Stamp] | None = None,
+) -> AsyncIterator[tuple[Entry, Kept[Task]]]:
+    """Every task that can be read, of one tenant or of all, in no order.
+
+    Those of `known` are left out that are still as they were.
+    """
+    prefix = "" if tenant is None else tenant_prefix(tenant)
+    skipped, entries, known = frozenset(skip), list[Entry](), known or {}
+    async for entry in store.list(TASKS):
+        if (
+            name_in(entry.key).startswith(prefix)
+            and entry.key not in skipped
+            and known.get(entry.key) != stamp_of(entry)
+        ):
+            entries.append(entry)
+        if len(entries) == TASKS_PER_READ:
+            for each in await read_all(turns, entries):
+                yield each
+            entries = []
+    for each in await read_all(turns, entries):
+        yield each
+
+
+async def read_all(turns: Turns, entries: Sequence[Entry]) -> list[tuple[Entry, Kept[Task]]]:
+    async def read(entry: Entry) -> Kept[Task] | None:
+        try:
+            kept = await turns.tasks.read(entry.key)
+            return kept and await turns.settled(entry.key, kept)
+        except FormatError as error:
+            # One that somebody has altered must not hide all others; `doctor` names it too.
+            logger.warning("a job is left out: %s", error)
+            return None
+
+    found = await in_parallel(read, entries)
+    return [(entry, kept) for entry, kept in zip(entries, found, strict=True) if kept is not None]
+
+
+async def state_of(tasks: Iterable[Task], charter: Charter) -> QueueState:
+    state = prepared(charter)
+    for task in tasks:
+        if task.job is not None:
+            state.adopt(task.job)
+    return state
+
+
+def survey(tasks: Sequence[Task], charter: CharterObject, tenant: str, at: float) -> Survey:
+    """Counts as of a time: a job that has outlived its retention by then has left."""
+    state = prepared(charter.charter)
+    counts: dict[tuple[str, State], list[int]] = {}
+    times: dict[str, list[float]] = {}
+
+    def count(queue: str, one: State, number: int, *, has_left: bool) -> None:
+        numbers = counts.setdefault((queue, one), [0, 0])
+        numbers[0] += number
+        numbers[1] += number if has_left else 0
+
+    for left in (charter.left.get(tenant, {}), *(task.left for task in tasks)):
+        for queue, states in left.items():
+            for one, number in states.items():
+                count(queue, one, number, has_left=True)
+    for task in tasks:
+        job = task.job
+        if job is None:
+            continue
+        state.adopt(job)
+        count(job.queue, job.state, 1, has_left=state.find(tenant, job.id, at) is None)
+        if job.state is State.PENDING:
+            times.setdefault(job.queue, []).append(job.run_at)
+    newest = max((last_position(task) for task in tasks), default=0)
+    if charter.events:
+        newest = max(newest, charter.events[-1].position)
+    return Survey(
+        commit_of(newest),
+        [Count(queue, one, now, left) for (queue, one), (now, left) in sorted(counts.items())],
+        [
+            Waiting(queue, min(due), sum(time > at for time in due))
+            for queue, due in sorted(times.items())
+        ],
+    )
+
+
+def contents(
+    tasks: Sequence[Task], held: Sequence[KeyObject], charter: CharterObject, at: float
+) -> Contents:
+    """What there is of all tenants."""
+    state = prepared(charter.charter)
+    for task in tasks:
+        if task.job is not None:
+            state.adopt(task.job)
+    keys: dict[str, list[tuple[Scope, Hold]]] = {}
+    for one in held:
+        holder = state.tenancy(one.tenant).jobs.get(one.id)
+        is_live = holder is not None and holder.life == one.life and not holder.is_terminal
+        if one.until is not None and one.until > at and not is_live:
+            scope = (one.queue, one.type, one.key)
+            hold = Hold(one.id, one.life, one.until)
+            keys.setdefault(one.tenant, []).append((scope, hold))
+    tenants = [
+        TenantContents(
+            name,
+            sum(state.find(name, id, at) is not None for id in tenancy.jobs),
+            sorted(tenancy.paused),
+            keys.get(name, []),
+        )
+        for name, tenancy in sorted(state.tenants.items())
+    ]
+    return Contents(at, charter.charter.settings, tenants, charter.charter.moves)

@@ -1,0 +1,42 @@
+"""Where events stand when there is no common count: by the time, in nanoseconds.
+
+The last three digits are drawn by lot, so that two processes hardly ever meet. A position is above
+all that this process has given or seen, and above everything in the object that its event goes
+into; so of one job whoever holds it later has the higher fence, whatever the clocks say. Of
+different jobs they are in order as far as the clocks are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+EVENTS_PER_TURN_MAX: Final = 10
+"""One command on one job: its lease's end, and what was asked for."""
+_LOTS: Final = 1_000
+_NANOSECONDS: Final = 1_000_000_000
+
+
+class Positions:
+    def __init__(self, luck: Callable[[], float]) -> None:
+        self._luck = luck
+        self._last = 0
+
+    def next(self, at: float, above: int) -> int:
+        drawn = round(at * 1_000_000) * _LOTS + int(self._luck() * _LOTS)
+        self._last = max(drawn, self._last + EVENTS_PER_TURN_MAX, above + 1)
+        return self._last
+
+    @property
+    def last(self) -> int:
+        return self._last
+
+
+def time_of(position: int) -> float:
+    """About when."""
+    return position / _NANOSECONDS
+
+
+def position_at(at: float) -> int:
+    """Below every position of later."""
+    return int(at * 1_000_000) * _LOTS

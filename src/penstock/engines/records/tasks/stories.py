@@ -1,0 +1,140 @@
+"""What becomes of a task's document: pure steps, for those who then put it.
+
+Nothing is decided here: events come from the kernel, and the job after them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from penstock.kernel.events import Enqueued, Extended, JobEvent, Progressed
+from penstock.kernel.job import Job, State
+from penstock.kernel.transitions import apply, born
+from penstock.wire.task import Opening, Task
+
+HEARTBEATS_KEPT: Final = 16
+"""A job that runs for a day beats thousands of times; its object has to stay small."""
+EVENTS_KEPT: Final = 2_000
+VOIDED_KEPT: Final = 8
+LATE_KEPT: Final = 8
+LATE_SECONDS: Final = 5.0
+"""An object whose last event is older than its last put by this much was put late."""
+
+Left = dict[str, dict[State, int]]
+
+
+def advanced(
+    task: Task, modified_at: float | None, events: Sequence[JobEvent], job: Job, left: Iterable[Job]
+) -> Task:
+    """After these events. `modified_at` is when the document that they were decided on was put."""
+    return replace(
+        voided(task, modified_at),
+        job=job,
+        events=_trimmed((*task.events, *events)),
+        left=with_left(task.left, left),
+        quiet=False,
+    )
+
+
+def opening(task: Task, event: Opening, modified_at: float | None) -> Task:
+    """The same, about to take its key by this event."""
+    # Another's opening that stands there was given up on.
+    return replace(voided(task, modified_at), opening=event)
+
+
+def opened(task: Task) -> Task:
+    """Its key's object names the opening: it is true."""
+    event = task.opening
+    assert event is not None
+    task = replace(task, opening=None)
+    if isinstance(event, Enqueued):
+        left = () if task.job is None else (task.job,)
+        return advanced(task, None, [event], born(event), left)
+    assert task.job is not None
+    return advanced(task, None, [event], apply(task.job, event), ())
+
+
+def voided(task: Task, modified_at: float | None) -> Task:
+    """The opening, if any, will never be true, whatever its key's object may come to say."""
+    positions = task.voided
+    if task.opening is not None:
+        positions = (*positions[1 - VOIDED_KEPT :], task.opening.position)
+    late = _late(task, modified_at)
+    return replace(task, opening=None, voided=positions, late=late, quiet=True)
+
+
+def departed(task: Task, modified_at: float) -> Task:
+    """Its job has left; its events stay."""
+    assert task.job is not None
+    left, late = with_left(task.left, [task.job]), _late(task, modified_at)
+    return replace(task, job=None, left=left, late=late, quiet=True)
+
+
+def emptied(task: Task) -> Task:
+    """Without its events, which nobody needs any more."""
+    left = task.left if task.job is None else with_left(task.left, [task.job])
+    return replace(task, job=None, left=left, late=(), voided=(), quiet=True, events=())
+
+
+def is_forgetful(task: Task) -> bool:
+    """Whether there may have been more events than are in it."""
+    return not task.events or len(task.events) >= EVENTS_KEPT
+
+
+def last_position(task: Task) -> int:
+    """No event of this task stands higher, nor one that may yet be true."""
+    newest = task.events[-1].position if task.events else 0
+    return max(newest, task.opening.position if task.opening else 0, *task.voided, 0)
+
+
+def last_at(task: Task) -> float:
+    return task.events[-1].at if task.events else 0.0
+
+
+def shows(later: Task, earlier: Task) -> bool | None:
+    """Whether a task shows that it once was the earlier one; None if it would not anyway."""
+    if earlier.quiet or earlier.opening is not None:
+        return None
+    event = earlier.events[-1]
+    if event in later.events:
+        return True
+    was_kept = not isinstance(event, Extended | Progressed) and len(later.events) < EVENTS_KEPT
+    return False if was_kept else None
+
+
+def stretch_of(job: Job) -> int:
+    """The position since which it has been pending, or running."""
+    return job.trail[-1] if job.trail else job.life
+
+
+def with_left(left: Left, jobs: Iterable[Job]) -> Left:
+    counts = {queue: dict(states) for queue, states in left.items()}
+    for job in jobs:
+        states = counts.setdefault(job.queue, {})
+        states[job.state] = states.get(job.state, 0) + 1
+    return counts
+
+
+def _trimmed(events: tuple[JobEvent, ...]) -> tuple[JobEvent, ...]:
+    beats = [event for event in events if isinstance(event, Extended | Progressed)]
+    if len(beats) > HEARTBEATS_KEPT:
+        gone = {event.position for event in beats[:-HEARTBEATS_KEPT]}
+        events = tuple(event for event in events if event.position not in gone)
+    if len(events) <= EVENTS_KEPT:
+        return events
+    # What began its jobs stays: it has their payloads.
+    spare = len(events) - EVENTS_KEPT
+    begun = tuple(event for event in events[:spare] if isinstance(event, Enqueued))[-1:]
+    return (*begun, *events[spare:])
+
+
+def _late(task: Task, modified_at: float | None) -> tuple[tuple[int, float], ...]:
+    if task.quiet or modified_at is None or modified_at - last_at(task) < LATE_SECONDS:
+        return task.late
+    if not task.events:
+        return task.late
+    note = (task.events[-1].position, modified_at)
+    return task.late if note in task.late else (*task.late[1 - LATE_KEPT :], note)

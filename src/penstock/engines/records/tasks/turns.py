@@ -1,0 +1,281 @@
+"""A turn: one command on one job, read, decided and put until the result stands.
+
+    read the task → the kernel decides → put the new entry → put the task → delete the old entry
+
+The put of the task is conditional on what was read, and is the moment at which it happens. If it is
+refused, the turn begins again. A crash before it leaves an entry that announces nothing, a crash
+after it one that is stale; neither is believed by anybody, and no job is ever without an entry.
+
+What this process has put itself it need not read again to go on from there: the condition says
+whether it still stands. But nothing is answered from memory alone: where a turn has nothing to put,
+it is decided on what was read for it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from penstock.engines.calibration import CommitClock
+from penstock.engines.records.tasks import stories
+from penstock.engines.records.tasks.decisions import Decider, Decision, Holding
+from penstock.engines.records.tasks.documents import Documents, Kept
+from penstock.engines.records.tasks.holders import Holders, hold_in, is_named, scope_of
+from penstock.engines.records.tasks.index import Index, old_entry
+from penstock.engines.records.tasks.names import task_key, task_name
+from penstock.engines.requests import Query, Work
+from penstock.errors import Corrupt, OutcomeUnknown, PenstockError, StoreUnavailable
+from penstock.kernel.commands import Enqueue, Replay
+from penstock.kernel.events import Event
+from penstock.kernel.job import Job, State
+from penstock.kernel.state import QueueState
+from penstock.kernel.tenancy import Scope
+from penstock.ports.store import ObjectStore
+from penstock.runtime.services import Services
+from penstock.wire.record import Charter
+from penstock.wire.task import KeyObject, Opening, Task, decode_task, encode_task
+
+RETRY_SECONDS: Final = 0.002
+RETRY_SECONDS_MAX: Final = 0.5
+TURNS_LOST_MAX: Final = 200
+PATIENCE_TURNS: Final = 6
+"""How often a turn waits for another's opening to be settled before it gives that one up."""
+Found = dict[Scope, Kept[KeyObject] | None]
+"""The objects of the keys that a turn may take, as it found them."""
+HELD_MAX: Final = 4_096
+"""How many running tasks are remembered, to end them without reading them again."""
+
+
+class TurnsLost(StoreUnavailable):
+    """Nothing was done: others changed the task each time."""
+
+
+class Turns:
+    def __init__(
+        self,
+        store: ObjectStore,
+        services: Services,
+        clock: CommitClock,
+        decider: Decider,
+        index: Index,
+        charter: Callable[[], Charter],
+        tell: Callable[[Sequence[Event]], None],
+    ) -> None:
+        self.tasks: Documents[Task] = Documents(
+            store, services, encode_task, decode_task, stories.shows
+        )
+        self.holders = Holders(store, services)
+        self._store = store
+        self._services = services
+        self._clock = clock
+        self._decider = decider
+        self._index = index
+        self._charter = charter
+        self._tell = tell
+        self._held: OrderedDict[str, Kept[Task]] = OrderedDict()
+
+    async def read(self, tenant: str, id: str) -> Kept[Task] | None:
+        """The task as it is now for everybody: with its opening, if that has become true."""
+        key = task_key(task_name(tenant, id))
+        kept = await self.tasks.read(key)
+        if kept is None:
+            return None
+        if (kept.document.tenant, kept.document.id) != (tenant, id):
+            raise Corrupt(key, "it is that of another job")
+        return await self.settled(key, kept)
+
+    async def look(self, tenant: str, id: str) -> tuple[Job | None, Kept[Task] | None]:
+        """The job, unless it has outlived its retention, and its task; a dead lease is ended."""
+
+        def look(state: QueueState, at: float) -> Job | None:
+            return state.find(tenant, id, at)
+
+        kept = await self.read(tenant, id)
+        if kept is None:
+            return None, None
+        job = await self.take(tenant, id, Query(look), kept)
+        if self._has_dead_lease(kept.document.job):
+            kept = await self.read(tenant, id)
+        return job, kept
+
+    async def take(
+        self,
+        tenant: str,
+        id: str,
+        work: Work,
+        kept: Kept[Task] | None = None,
+        *,
+        asked_at: float | None = None,
+        tries: int = TURNS_LOST_MAX,
+    ) -> Any:
+        """The answer to a command on one job; it is durable, or was read for this.
+
+        `kept` is the task where it has just been read, `asked_at` when the command came. Raises
+        `TurnsLost` if somebody else was faster each time.
+        """
+        now = self._clock.now() if asked_at is None else asked_at
+        key = task_key(task_name(tenant, id))
+        is_fresh = kept is not None
+        if kept is None:
+            kept = self._held.pop(key, None)
+        is_guess = kept is None and isinstance(work, Enqueue)
+        backoff = self._services.backoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
+        for lost in range(tries):
+            if kept is None and not is_guess:
+                kept, is_fresh = await self.read(tenant, id), True
+            task = Task(tenant, id) if kept is None else kept.document
+            if task.opening is None or lost >= PATIENCE_TURNS or not _may_take_key(work):
+                decision, holders, is_whole = await self._decided(work, task, now)
+                if not decision.events:
+                    if is_fresh:
+                        return decision.answer
+                elif await self._put(key, kept, decision, holders) and is_whole:
+                    return decision.answer
+            if is_fresh and lost + 1 < tries:
+                await self._services.clock.sleep(backoff.next_seconds())
+            kept, is_guess, now = None, False, self._clock.now()
+        raise TurnsLost(self._store.name, key, f"{tries} turns in a row were lost")
+
+    async def settled(self, key: str, kept: Kept[Task]) -> Kept[Task]:
+        """The same, or with its opening applied if its key's object names it."""
+        scope = scope_of(kept.document) if kept.document.opening is not None else None
+        if scope is None:
+            return kept
+        holder = await self.holders.read(kept.document.tenant, scope)
+        if holder is None or not is_named(kept.document, holder.document):
+            return kept
+        return await self._confirm(key, kept) or kept
+
+    async def void(self, key: str, kept: Kept[Task]) -> None:
+        """Gives an opening up that nobody will settle any more."""
+        await self.tasks.put(key, kept, stories.voided(kept.document, kept.modified_at))
+
+    async def _decided(self, work: Work, task: Task, now: float) -> tuple[Decision, Found, bool]:
+        """The decision, what it was decided on, and whether it is all that was asked for."""
+        holdings, holders = list[Holding](), Found()
+        for scope in _scopes(work, task):
+            holding, holders[scope] = await self._holding(task, scope)
+            holdings.append(holding)
+        charter = self._charter()
+        decision = self._decider.on_task(work, task, holdings, charter, now)
+        if decision.opening is None or len(decision.events) == 1:
+            return decision, holders, True
+        # What comes before the opening is true at once, and so has a turn of its own.
+        first = self._decider.on_task(Query(_nothing), task, (), charter, now)
+        return first, holders, False
+
+    async def _holding(self, task: Task, scope: Scope) -> tuple[Holding, Kept[KeyObject] | None]:
+        holder = await self.holders.read(task.tenant, scope)
+        if holder is None:
+            return Holding(task.tenant, scope, None, None), None
+        said = holder.document
+        if said.id == task.id:
+            return Holding(task.tenant, scope, hold_in(said, task), None), holder
+        job, kept = await self.look(task.tenant, said.id)
+        hold = hold_in(said, None if kept is None else kept.document)
+        return Holding(task.tenant, scope, hold, job), holder
+
+    async def _put(
+        self, key: str, kept: Kept[Task] | None, decision: Decision, holders: Found
+    ) -> bool:
+        """Whether it stands; False: somebody else was faster."""
+        subject = decision.events[0]
+        task = Task(subject.tenant, subject.id) if kept is None else kept.document
+        if decision.opening is not None:
+            return await self._take_key(key, kept, task, decision.opening, holders)
+        job, before = decision.job, task.job
+        assert job is not None
+        is_new = before is None or stories.stretch_of(before) != stories.stretch_of(job)
+        entry = await self._index.announce(job) if is_new else None
+        modified_at = None if kept is None else kept.modified_at
+        after = stories.advanced(task, modified_at, decision.events, job, decision.left)
+        put = await self.tasks.put(key, kept, after)
+        if put is None:
+            self._index.forget([entry])
+            return False
+        if is_new:
+            self._index.forget([old_entry(task)])
+        self._remember(key, put)
+        self._tell(decision.events)
+        return True
+
+    async def _take_key(
+        self,
+        key: str,
+        kept: Kept[Task] | None,
+        task: Task,
+        event: Opening,
+        holders: Found,
+    ) -> bool:
+        """The three steps of `holders`."""
+        modified_at = None if kept is None else kept.modified_at
+        put = await self.tasks.put(key, kept, stories.opening(task, event, modified_at))
+        if put is None or put.version is None:
+            return False
+        scope = scope_of(put.document)
+        assert scope is not None
+        if not await self.holders.take(holders[scope], task.tenant, scope, put.document):
+            await self.void(key, put)
+            return False
+        try:
+            return await self._confirm(key, put) is not None
+        except PenstockError as error:
+            # It is true, but whoever asked would not be told by whom it gets finished.
+            raise OutcomeUnknown(event.event, (event.id,)) from error
+
+    async def _confirm(self, key: str, kept: Kept[Task]) -> Kept[Task] | None:
+        """Step 3, by whomever. None: it was given up just before its key was taken."""
+        event = kept.document.opening
+        assert event is not None
+        while True:
+            after = stories.opened(kept.document)
+            assert after.job is not None
+            await self._index.announce(after.job)
+            put = await self.tasks.put(key, kept, after)
+            if put is not None:
+                self._index.forget([old_entry(kept.document)])
+                self._tell([event])
+                return put
+            found = await self.tasks.read(key)
+            if found is None:
+                return None
+            if found.document.opening != event:
+                is_true = event in found.document.events
+                return found if is_true else None
+            kept = found
+
+    def _remember(self, key: str, put: Kept[Task]) -> None:
+        job = put.document.job
+        if put.version is None or job is None or job.state is not State.RUNNING:
+            return
+        self._held[key] = put
+        while len(self._held) > HELD_MAX:
+            self._held.popitem(last=False)
+
+    def _has_dead_lease(self, job: Job | None) -> bool:
+        if job is None or job.lease_until is None:
+            return False
+        skew_seconds = self._charter().settings.clock_skew_seconds
+        return job.lease_until + skew_seconds <= self._clock.now()
+
+
+def _scopes(work: Work, task: Task) -> list[Scope]:
+    """The keys that the command may take: that of the job as it is, and that of a new one."""
+    scopes: dict[Scope, None] = {}
+    job = task.job
+    if _may_take_key(work) and job is not None and job.is_terminal and job.key is not None:
+        scopes[job.queue, job.type, job.key] = None
+    if isinstance(work, Enqueue):
+        [new] = work.jobs
+        if new.key is not None:
+            scopes[new.queue, new.type, new.key] = None
+    return list(scopes)
+
+
+def _may_take_key(work: Work) -> bool:
+    return isinstance(work, Enqueue | Replay)
+
+
+def _nothing(state: QueueState, at: float) -> None:
+    """Only so that dead leases are ended."""

@@ -1,0 +1,105 @@
+"""What has outlived its retention goes, what somebody needs stays, and all of it stays counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.engines.names import DATA
+from penstock.engines.records.tasks.names import TASKS
+from penstock.errors import Gap
+from penstock.kernel.job import State
+from penstock.kernel.settings import DAY_SECONDS
+from penstock.testing.conformance.backend.steps import completed, story
+from tests.tasks_layout.worlds import World
+
+MADE_HERE = "0190a6e5-7d3c-7abc-8def-0123456789ab"
+
+
+async def test_a_task_of_an_id_made_here_is_deleted_and_still_counted() -> None:
+    world = World()
+    async with world.open() as queue:
+        await completed(queue, id=MADE_HERE)
+        await queue.enqueue("work", id="live")
+        await world.clock.advance(DAY_SECONDS)
+        assert (await queue.vacuum()).log_objects == 0, "its history is still wanted"
+        await world.clock.advance(8 * DAY_SECONDS)
+        assert (await queue.vacuum()).log_objects == 1
+        assert len(await world.keys(TASKS)) == 1
+        stats = await queue.stats()
+        assert (stats.totals, stats.jobs) == ({State.COMPLETED: 1, State.PENDING: 1}, 1)
+        assert await story(queue, MADE_HERE) == []
+    assert await world.troubles() == {}
+
+
+async def test_a_task_of_an_id_that_somebody_chose_is_emptied_and_can_live_again() -> None:
+    world = World()
+    async with world.open() as queue:
+        await completed(queue, id="invoice")
+        await world.clock.advance(9 * DAY_SECONDS)
+        assert (await queue.vacuum()).log_objects == 1
+        assert (await queue.vacuum()).log_objects == 0
+        assert await story(queue, "invoice") == []
+        assert (await queue.enqueue("work", id="invoice")).status == "queued"
+        assert (await queue.stats()).totals == {State.COMPLETED: 1, State.PENDING: 1}
+
+
+async def test_events_that_a_registered_reader_has_not_had_stay() -> None:
+    world = World()
+    async with world.open() as queue:
+        first = await completed(queue, id=MADE_HERE)
+        [*_, end] = [event async for event in queue.events("beginning", follow=False)]
+        await queue.move_consumer("reader", end.position - 1)
+        await world.clock.advance(9 * DAY_SECONDS)
+        assert (await queue.vacuum()).log_objects == 0
+        assert len(await story(queue, first)) == 3
+        await queue.move_consumer("reader", end.position + 1)
+        assert (await queue.vacuum()).log_objects == 1
+
+
+async def test_a_reader_that_comes_too_late_is_told_so() -> None:
+    world = World()
+    async with world.open() as queue:
+        await completed(queue, id=MADE_HERE)
+        [first, *_] = [event async for event in queue.events("beginning", follow=False)]
+        await world.clock.advance(9 * DAY_SECONDS)
+        await queue.vacuum()
+        with pytest.raises(Gap):
+            _ = [event async for event in queue.events(first.position, follow=False)]
+
+
+async def test_a_vacuum_that_died_is_finished_by_the_next_and_counts_once() -> None:
+    world = World()
+    async with world.open() as queue:
+        for n in range(3):
+            await completed(queue, id=f"{MADE_HERE[:-1]}{n}")
+        await world.clock.advance(9 * DAY_SECONDS)
+        deleted: list[str] = []
+
+        async def die(key: str) -> None:
+            deleted.append(key)
+            raise RuntimeError("killed")
+
+        delete, world.store.delete = world.store.delete, die  # type: ignore[method-assign]
+        with pytest.raises(RuntimeError):
+            await queue.vacuum()
+        world.store.delete = delete  # type: ignore[method-assign]
+        assert deleted
+        assert (await queue.stats()).totals == {State.COMPLETED: 3}
+        await queue.vacuum()
+        assert await world.keys(TASKS) == []
+        assert (await queue.stats()).totals == {State.COMPLETED: 3}
+
+
+async def test_side_objects_that_nobody_names_go_after_their_publication_was_forbidden() -> None:
+    world = World()
+    async with world.open(offload=True, payload_bytes_max=100) as queue:
+        await queue.enqueue("work", "x" * 200, id="job")
+        await queue._backend.keep("nobody", b"y" * 200)
+        await world.clock.advance(9 * DAY_SECONDS)
+        assert (await queue.vacuum()).data_objects == 0, "somebody may still publish it"
+        await world.clock.advance(3600)
+        assert (await queue.vacuum()).data_objects == 1
+        [kept] = await world.keys(DATA)
+        assert "/job/" in f"/{kept}"
+        [job] = await queue.claim()
+        assert job.payload == "x" * 200
