@@ -29,7 +29,7 @@ from penstock.engines.records.tasks.documents import in_parallel
 from penstock.engines.records.tasks.expiry import Expiry
 from penstock.engines.records.tasks.following import Follower
 from penstock.engines.records.tasks.index import Index
-from penstock.engines.records.tasks.lanes import Item, items_of, lanes
+from penstock.engines.records.tasks.lanes import InOrder, Item, items_of, lanes
 from penstock.engines.records.tasks.looking import all_tasks, contents, state_of, survey
 from penstock.engines.records.tasks.names import INDEX_MODES, SHARDS, TASKS
 from penstock.engines.records.tasks.positions import Positions
@@ -38,7 +38,7 @@ from penstock.engines.records.tasks.sweeping import Sweeper
 from penstock.engines.records.tasks.turns import Turns
 from penstock.engines.records.tasks.vacuum import Vacuum
 from penstock.engines.records.tasks.versions import history_in_versions
-from penstock.engines.requests import Request
+from penstock.engines.requests import Query, Request
 from penstock.engines.side import SideObjects
 from penstock.engines.watching import Watcher
 from penstock.errors import Gap, PenstockError, QueueClosed, Unsupported
@@ -75,8 +75,6 @@ ENDS_POLL_SECONDS_MAX: Final = 0.5
 """Whoever awaits the end of a job that another process runs has its task read this often."""
 NOWS_KNOWN_MAX: Final = 1_000
 
-OpenStore = Callable[[], Awaitable[ObjectStore]]
-
 
 class TasksEngine(GroupCommit):
     def __init__(
@@ -102,6 +100,7 @@ class TasksEngine(GroupCommit):
         self._watcher = Watcher(store, TASKS, services)
         self._positions = Positions(services.luck)
         self._slots = asyncio.Semaphore(COMMANDS_AT_ONCE)
+        self._in_order = InOrder()
         self._nows: dict[int, None] = {}
         tell, decider = self._listeners.tell, Decider(self._positions, services.luck)
         self._index = Index(store, services)
@@ -173,19 +172,19 @@ class TasksEngine(GroupCommit):
 
     async def _serve(self, requests: list[Request]) -> None:
         for request in requests:
-            assert not callable(request.work)
-            self._answer(request, await self._perform(request.work))  # type: ignore[arg-type]
+            assert not isinstance(request.work, Query), "reads go straight to the store"
+            self._answer(request, await self._perform(request.work))
 
     async def _perform(self, command: AnyCommand) -> Any:
-        asked_at = self._clock.now()
-        await self._require_time()
-        await self._charter.keep_fresh()
         match command:
             case Claim():
+                await self._ready()
                 return await self._claims.take(command)
             case Expire():
+                await self._ready()
                 return await self._expiry.run()
             case Pause() | Resume() | Configure() | Sweep() | MoveConsumer() | DropConsumer():
+                await self._require_time()
                 return await self._charter.take(command)
             case NoteCheckpoint():
                 return None
@@ -195,19 +194,22 @@ class TasksEngine(GroupCommit):
                 # No single object could close it for everybody at once.
                 raise Unsupported("moving a whole queue", self.capabilities.backend)
             case _:
-                return await self._each(items_of(command), asked_at)
+                return await self._each(items_of(command))
 
-    async def _each(self, items: Sequence[Item], asked_at: float) -> list[Any]:
+    async def _each(self, items: Sequence[Item]) -> list[Any]:
         """One turn each; those that touch the same job or key one after the other."""
         outcomes: list[Any] = [None] * len(items)
+        asked_at = self._clock.now()
 
         async def walk(lane: Sequence[int]) -> None:
             for place in lane:
                 item = items[place]
                 try:
-                    [outcome] = await self._turns.take(
-                        item.tenant, item.id, item.command, asked_at=asked_at
-                    )
+                    async with self._in_order.turn((item.tenant, item.id)):
+                        await self._ready()
+                        [outcome] = await self._turns.take(
+                            item.tenant, item.id, item.command, asked_at=asked_at
+                        )
                 except PenstockError as error:
                     if len(items) == 1:
                         raise
@@ -226,6 +228,7 @@ class TasksEngine(GroupCommit):
     # Reads
 
     async def get(self, tenant: str, ids: Sequence[str]) -> list[Job | None]:
+        self._require_open()
         await self._ready()
 
         async def look(id: str) -> Job | None:
@@ -255,6 +258,7 @@ class TasksEngine(GroupCommit):
         return contents(tasks, held, self._charter.object, at)
 
     async def history(self, tenant: str, id: str) -> list[JobEvent]:
+        self._require_open()
         await self._ready()
         _, kept = await self._turns.look(tenant, id)
         task = Task(tenant, id) if kept is None else kept.document
@@ -314,7 +318,6 @@ class TasksEngine(GroupCommit):
         raise self._no_imports()
 
     async def _ready(self) -> None:
-        self._require_open()
         await self._require_time()
         await self._charter.keep_fresh()
 
@@ -345,11 +348,10 @@ class TasksEngine(GroupCommit):
         await self._charter.keep_fresh()
         pending = await self._claims.next_due(self._claims.wanted(tenant, queues, types))
         lease_end = inf if self._expiry.next_end is None else self._expiry.next_end
-        return min(inf if pending is None else pending, lease_end + self._skew_seconds) - at
-
-    @property
-    def _skew_seconds(self) -> float:
-        return self.settings.clock_skew_seconds
+        return (
+            min(inf if pending is None else pending, lease_end + self.settings.clock_skew_seconds)
+            - at
+        )
 
     async def _follow(self) -> None:
         """Says now and then that others may have done something, while somebody waits for it."""

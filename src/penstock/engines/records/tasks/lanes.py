@@ -1,8 +1,13 @@
-"""A command cut into items, each about one job, and these into lanes that can go side by side."""
+"""A command cut into items, each about one job, and these into lanes that can go side by side.
+
+Commands are served at the same time; what they ask of the same job is kept in order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Hashable, Sequence
+from contextlib import asynccontextmanager
 
 from msgspec import Struct
 
@@ -79,3 +84,24 @@ def lanes(items: Sequence[Item]) -> list[list[int]]:
     for place, item in enumerate(items):
         found.setdefault(root(item.touches[0]), []).append(place)
     return list(found.values())
+
+
+class InOrder:
+    """What is asked of one job by this process is done in the order in which it was asked."""
+
+    def __init__(self) -> None:
+        self._last: dict[Hashable, asyncio.Future[None]] = {}
+
+    @asynccontextmanager
+    async def turn(self, thing: Hashable) -> AsyncIterator[None]:
+        """From entering on, others who enter later wait until the block has ended."""
+        before = self._last.get(thing)
+        ended = self._last[thing] = asyncio.get_running_loop().create_future()
+        try:
+            if before is not None:
+                await asyncio.wait([before])
+            yield
+        finally:
+            ended.set_result(None)
+            if self._last[thing] is ended:
+                del self._last[thing]
