@@ -32,7 +32,7 @@ class JobRecord(Struct, frozen=True):
     events: list[JobEvent]
 
 
-class Document(Struct, frozen=True, kw_only=True):
+class Document(Struct, frozen=True, kw_only=True, omit_defaults=True):
     format: int
     commit: int
     commit_id: str
@@ -45,6 +45,7 @@ class Document(Struct, frozen=True, kw_only=True):
     events: list[Event]
     """The window."""
     aside: list[Event] = []
+    """Not written while there are none: older code, which lets such events go, reads the rest."""
 
     def contains(self, commit: int, commit_id: str) -> bool | None:
         """Whether a commit is part of this state; None if it is too long ago to tell."""
