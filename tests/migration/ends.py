@@ -16,7 +16,7 @@ from penstock.migration.tally import Tally
 from penstock.ports.backend import Backend, Filter
 from penstock.wiring import open_backend
 
-KINDS = ("memory", "log", "single", "sqlite")
+KINDS = ("memory", "log", "single", "sqlite", "tasks")
 LARGE = "x" * 300_000
 AT_ONCE = RetryPolicy(initial_seconds=0, max_seconds=0)
 Wrap = Callable[[Backend], Backend]
@@ -27,6 +27,7 @@ def address(kind: str, folder: Path, name: str) -> str:
         "memory": f"memory://{folder.name}-{name}",
         "log": f"file://{folder}/{name}?fsync=off",
         "single": f"file://{folder}/{name}?layout=single&fsync=off",
+        "tasks": f"file://{folder}/{name}?layout=tasks&fsync=off",
         "sqlite": f"sqlite://{folder}/{name}.db?fsync=off",
     }[kind]
 

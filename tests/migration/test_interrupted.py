@@ -28,7 +28,15 @@ from tests.migration.ends import (
 )
 from tests.migration.killing import DANGEROUS, Fuse, Killed, die
 
-PAIRS = [("log", "sqlite"), ("sqlite", "single"), ("single", "memory"), ("memory", "log")]
+PAIRS = [
+    ("log", "sqlite"),
+    ("sqlite", "single"),
+    ("single", "memory"),
+    ("memory", "log"),
+    ("log", "tasks"),
+    ("tasks", "sqlite"),
+    ("tasks", "tasks"),
+]
 STEPS_MAX = 40
 
 
@@ -133,7 +141,7 @@ async def test_whatever_a_queue_holds_arrives(
     steps: list[str], pair: tuple[str, str], batch: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("moved")
-    source, target = (address(kind, folder, kind) for kind in pair)
+    source, target = (address(kind, folder, name) for kind, name in zip(pair, "ab", strict=True))
     async with opened(source) as queue:
         for number, step in enumerate(steps):
             await _take(queue, step, number)

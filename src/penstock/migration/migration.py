@@ -3,8 +3,9 @@
 1. The target begins to be filled: from here on it is closed to everybody else, so that what is
    found in the way of the jobs is all there is. Then ids and keys are compared; on a conflict the
    filling is aborted, and nothing has happened.
-2. One commit closes the source. Whoever still has it open, or opens it again, is told where the
-   queue is. It is frozen, so everything that follows can be repeated.
+2. One commit closes the source; where there is none over a whole queue, each job is closed by
+   itself after it, and `MoveQueue` is answered when all are. Whoever still has it open, or opens it
+   again, is told where the queue is. It is frozen, so everything that follows can be repeated.
 3. Jobs are adopted, a batch a commit, in the order of claims; side objects are copied before.
    What was adopted before is not adopted again.
 4. Counts and digests of both sides are compared.
@@ -49,7 +50,7 @@ from penstock.kernel.job import Job
 from penstock.kernel.moves import Move, Phase, under_way
 from penstock.migration.reading import batches, in_order, whole
 from penstock.migration.tally import Count, Tally
-from penstock.ports.backend import Backend, Contents, Filter, HandsOver, TenantContents
+from penstock.ports.backend import Backend, Contents, Filter, TenantContents
 from penstock.runtime.services import Services
 
 JOBS_PER_BATCH: Final = 1_000
@@ -117,6 +118,9 @@ class Migration:
         move = await target.execute(BeginFilling(SYSTEM_TENANT, id, self._source.url, contents.at))
         if closed is None:
             closed = await self._close_source(move, contents)
+        else:
+            # Where jobs are closed one by one, some may not be yet.
+            closed = await source.execute(MoveQueue(SYSTEM_TENANT, closed.id, self._target.url))
         if closed.id != move.id:
             # Another queue had this address when the target began to be filled from it.
             raise BeingFilled(move.peer)
@@ -179,20 +183,12 @@ class Migration:
         total = sum(tenant.jobs for tenant in contents.tenants)
         with self._progress("moving", total) as done:
             for tenant in (each.tenant for each in contents.tenants):
-                async for batch in self._whole_batches(tenant):
-                    jobs = await self._handed_over(move, tenant, batch)
+                async for jobs in self._whole_batches(tenant):
                     for job in jobs:
                         tally.add(job)
                     await self._adopt(move, tenant, jobs)
                     done(len(jobs))
         return tally
-
-    async def _handed_over(self, move: Move, tenant: str, jobs: list[Job]) -> list[Job]:
-        """Where no commit closes the whole source, each job leaves before it can arrive."""
-        source = self._source.backend
-        if not isinstance(source, HandsOver):
-            return jobs
-        return await source.hand_over(tenant, jobs, move.id, self._target.url)
 
     async def _adopt(self, move: Move, tenant: str, jobs: list[Job]) -> None:
         if move.jobs:

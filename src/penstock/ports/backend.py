@@ -44,7 +44,7 @@ class Capabilities(Struct, frozen=True):
     imports: bool = False
     """Millions of jobs can be written as objects and published by one commit."""
     moves: bool = True
-    """All of it can be closed by one commit, and go on living elsewhere."""
+    """All of it can be closed, and go on living elsewhere."""
 
 
 class QueueStats(Struct, frozen=True):
@@ -256,19 +256,6 @@ class Backend(Protocol):
 
     async def elect(self, role: str, candidate: str, seconds: float) -> bool:
         """Whether the candidate leads for that long. Saves double work; proves nothing."""
-        ...
-
-
-@runtime_checkable
-class HandsOver(Protocol):
-    """A backend that can't close a whole queue by one commit: each job is marked by itself."""
-
-    async def hand_over(
-        self, tenant: str, jobs: Sequence[Job], move: str, target: str
-    ) -> list[Job]:
-        """Marks jobs as moved, before they are adopted elsewhere, and answers them as they were
-        then; asked again, the same. From then on nothing happens to them here.
-        """
         ...
 
 

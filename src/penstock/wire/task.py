@@ -14,11 +14,13 @@ import msgspec
 from msgspec import Struct
 
 from penstock.errors import Corrupt
-from penstock.kernel.events import Completed, Enqueued, JobEvent, QueueEvent, Replayed
+from penstock.kernel.events import Adopted, Completed, Enqueued, JobEvent, QueueEvent, Replayed
 from penstock.kernel.job import ABSENT, Job, State
 from penstock.wire.level import (
+    FORMAT_LEVEL,
     UNMOVED_LEVEL,
     UNREADABLE,
+    level_of,
     require_known,
     require_signature,
     signed,
@@ -26,7 +28,7 @@ from penstock.wire.level import (
 from penstock.wire.record import Charter
 
 Document = TypeVar("Document")
-Opening: TypeAlias = Enqueued | Replayed
+Opening: TypeAlias = Enqueued | Adopted | Replayed
 """The event by which a job becomes one that holds its key."""
 
 
@@ -50,6 +52,9 @@ class Task(Struct, frozen=True, omit_defaults=True):
     store's clock."""
     quiet: bool = False
     """The last put brought no event."""
+    sealed: str = ""
+    """The move that closed the queue when this was last put by one: whoever does not know of it
+    has an old charter."""
     events: tuple[JobEvent, ...] = ()
     """Of all jobs the id has had, oldest first."""
 
@@ -81,6 +86,8 @@ class CharterObject(Struct, frozen=True, omit_defaults=True):
     """Jobs whose objects are gone, by tenant, queue and state."""
     leaving: tuple[str, ...] = ()
     """Objects that are counted in `left` and about to be deleted."""
+    sealed: str = ""
+    """The last move for which every task was sealed; what has no seal came too late for it."""
 
 
 class _Level(Struct, frozen=True):
@@ -92,8 +99,7 @@ _level_decoder: Final = msgspec.json.Decoder(_Level)
 _task_decoder: Final = msgspec.json.Decoder(Task)
 _key_decoder: Final = msgspec.json.Decoder(KeyObject)
 _charter_decoder: Final = msgspec.json.Decoder(CharterObject)
-# A queue of this layout takes part in no move, so nothing of the level above is in it.
-_PREFIX: Final = b'{"format":%d,' % UNMOVED_LEVEL
+_PREFIX: Final = b'{"format":%d,'
 
 
 def encode_task(task: Task) -> bytes:
@@ -101,7 +107,8 @@ def encode_task(task: Task) -> bytes:
     if job is not None:
         job = copy(job)
         job.payload = job.result = ABSENT
-    return _encoded(msgspec.structs.replace(task, job=job))
+    level = FORMAT_LEVEL if task.sealed else UNMOVED_LEVEL
+    return _encoded(msgspec.structs.replace(task, job=job), level)
 
 
 def decode_task(key: str, data: bytes) -> Task:
@@ -112,7 +119,7 @@ def decode_task(key: str, data: bytes) -> Task:
 
 
 def encode_key(held: KeyObject) -> bytes:
-    return _encoded(held)
+    return _encoded(held, UNMOVED_LEVEL)
 
 
 def decode_key(key: str, data: bytes) -> KeyObject:
@@ -120,7 +127,7 @@ def decode_key(key: str, data: bytes) -> KeyObject:
 
 
 def encode_charter_object(charter: CharterObject) -> bytes:
-    return _encoded(charter)
+    return _encoded(charter, level_of(charter.charter.moves))
 
 
 def decode_charter_object(key: str, data: bytes) -> CharterObject:
@@ -138,15 +145,15 @@ def payload_of(job: Job, events: tuple[JobEvent, ...]) -> Enqueued | None:
 def _fill(job: Job, events: tuple[JobEvent, ...]) -> None:
     if job.state is State.COMPLETED:
         for event in reversed(events):
-            if isinstance(event, Completed) and event.life == job.life:
+            if isinstance(event, Completed | Adopted) and event.life == job.life:
                 job.result = event.result
                 return
     elif (enqueued := payload_of(job, events)) is not None:
         job.payload = enqueued.payload
 
 
-def _encoded(document: Struct) -> bytes:
-    return signed(_PREFIX + _encoder.encode(document)[1:])
+def _encoded(document: Struct, level: int) -> bytes:
+    return signed(_PREFIX % level + _encoder.encode(document)[1:])
 
 
 def _decoded(key: str, data: bytes, decoder: msgspec.json.Decoder[Document], what: str) -> Document:

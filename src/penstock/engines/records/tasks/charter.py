@@ -2,12 +2,15 @@
 
 It is in no job's way: what is read of it may be a few seconds old. Only claims look at it each
 time, beside what they have to look for anyway; hence a pause takes hold with the claims that begin
-after it, and of those under way some may yet succeed.
+after it, and of those under way some may yet succeed. What must not happen in a queue that a move
+has closed is looked at again afterwards (`still_open`), and is not answered if it came too late.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -24,10 +27,16 @@ from penstock.engines.records.tasks.turns import (
 )
 from penstock.engines.requests import Work
 from penstock.kernel.events import Event, QueueEvent
+from penstock.kernel.moves import Move, under_way
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
 from penstock.wire.record import Charter
-from penstock.wire.task import CharterObject, decode_charter_object, encode_charter_object
+from penstock.wire.task import (
+    CharterObject,
+    Task,
+    decode_charter_object,
+    encode_charter_object,
+)
 
 FRESH_SECONDS: Final = 5.0
 EVENTS_KEPT: Final = 1_000
@@ -52,6 +61,11 @@ class CharterStore:
         self._tell = tell
         self._kept: Kept[CharterObject] | None = None
         self._read_at = float("-inf")
+        self._looking = asyncio.Lock()
+        self._begun = self._shown = 0
+        """Readings are counted as they begin: an earlier one never hides what a later one saw."""
+        self.as_of = float("-inf")
+        """When the last reading began."""
 
     @property
     def object(self) -> CharterObject:
@@ -62,22 +76,56 @@ class CharterStore:
         return self.object.charter
 
     async def refresh(self) -> None:
-        self._kept = await self._documents.read(CHARTER)
-        self._read_at = self._services.clock.elapsed()
+        self._begun += 1
+        number, as_of = self._begun, self._clock.now()
+        kept = await self._documents.read(CHARTER)
+        if number > self._shown:
+            self._kept, self._shown = kept, number
+            self.as_of, self._read_at = as_of, self._services.clock.elapsed()
 
     async def keep_fresh(self) -> None:
-        if self._services.clock.elapsed() - self._read_at > FRESH_SECONDS:
+        is_old = self._services.clock.elapsed() - self._read_at > FRESH_SECONDS
+        # Of a closed queue nobody is told anything but that, so it has to be true.
+        if is_old or self.move is not None:
             await self.refresh()
 
-    async def take(self, work: Work) -> Any:
-        """A turn on what holds for the whole queue."""
+    @property
+    def move(self) -> Move | None:
+        """The move that closes the queue, as far as is known."""
+        return under_way(self.current.moves)
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether a move has closed the queue, and each of its tasks."""
+        return self.move is not None and self.object.sealed == self.move.id
+
+    def is_late(self, task: Task) -> bool:
+        """Whether it came into a closed queue, where it will never have been."""
+        return self.is_sealed and task.sealed != self.object.sealed
+
+    def require_open(self) -> None:
+        """Refuses what is asked of a closed queue, as far as is known."""
+        if self.move is not None:
+            raise self.move.refusal()
+
+    async def still_open(self) -> bool:
+        """Whether the queue was open at some time after the call; many who ask share a look."""
+        begun = self._begun
+        async with self._looking:
+            if self._shown <= begun:
+                await self.refresh()
+        return self.move is None
+
+    async def take(self, work: Work, known: Callable[[Charter], Charter] = copy) -> Any:
+        """A turn on what holds for the whole queue; `known` adds what is to be decided on."""
         answer: Any = None
 
         def decide(found: CharterObject) -> tuple[CharterObject, Sequence[Event]]:
             nonlocal answer
-            above = found.events[-1].position if found.events else 0
+            above = max([0, *(event.position for event in found.events[-1:])])
+            above = max([above, *(move.position for move in found.charter.moves)])
             answer, events, charter = self._decider.on_charter(
-                work, found.charter, above, self._clock.now()
+                work, known(found.charter), above, self._clock.now()
             )
             said = [event for event in events if isinstance(event, QueueEvent)]
             kept = (*found.events, *said)[-EVENTS_KEPT:]
@@ -99,7 +147,8 @@ class CharterStore:
                 return
             put = await self._documents.put(CHARTER, self._kept, after)
             if put is not None:
-                self._kept = put if put.version is not None else self._kept
+                if put.version is not None:
+                    self._kept, self._shown = put, self._begun
                 self._tell(events)
                 return
             await self._services.clock.sleep(backoff.next_seconds())

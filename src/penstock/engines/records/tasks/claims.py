@@ -19,7 +19,7 @@ from math import inf
 from typing import Final, TypeAlias
 
 from penstock.engines.calibration import CommitClock
-from penstock.engines.records.tasks.charter import CharterStore
+from penstock.engines.records.tasks.charter import FRESH_SECONDS, CharterStore
 from penstock.engines.records.tasks.documents import Kept, in_parallel
 from penstock.engines.records.tasks.expiry import Expiry
 from penstock.engines.records.tasks.index import Index, is_stale, parsed
@@ -116,6 +116,8 @@ class Claims:
             won = await self._win(command, clearance)
         finally:
             again, _ = await clearance
+        if not won:
+            self._charter.require_open()
         if not won and not again and self._charter.current.paused != paused:
             won = await self._win(command, clearance)
         return sorted(again or won, key=_place)
@@ -298,7 +300,10 @@ class Claims:
 
     async def _take(self, kept: Kept[Task], command: Claim, clearance: Clearance) -> Job | None:
         again, _ = await asyncio.shield(clearance)
-        if again:
+        if self._is_young(kept):
+            # It may have come too late into a queue that moves, and then it is taken back.
+            await self._charter.still_open()
+        if again or self._charter.move is not None:
             return None
         one = Claim(
             command.tenant, command.operation, 1, command.lease_seconds,
@@ -312,6 +317,11 @@ class Claims:
         for job in jobs:
             self._expiry.note(job.lease_until)
         return jobs[0] if jobs else None
+
+    def _is_young(self, kept: Kept[Task]) -> bool:
+        """Whether it may have been put after the charter was read for this claim."""
+        doubt_seconds = FRESH_SECONDS + self._charter.current.settings.clock_skew_seconds
+        return kept.modified_at > self._charter.as_of - doubt_seconds
 
 
 def _on_keys(wanted: Callable[[Ready], bool]) -> Callable[[str], bool]:

@@ -16,7 +16,15 @@ from penstock.engines.records.tasks.positions import Positions
 from penstock.engines.records.tasks.stories import last_at, last_position
 from penstock.engines.requests import Work, decided
 from penstock.kernel.batch import Batch
-from penstock.kernel.events import EVENTS_PER_COMMIT, Enqueued, Event, JobEvent, Replayed, commit_of
+from penstock.kernel.events import (
+    EVENTS_PER_COMMIT,
+    Adopted,
+    Enqueued,
+    Event,
+    JobEvent,
+    Replayed,
+    commit_of,
+)
 from penstock.kernel.job import Job
 from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import Hold, Scope
@@ -54,15 +62,8 @@ class Decider:
     ) -> Decision:
         """`now` is this process's; a job's own time never goes back."""
         at = max(round(now, 6), last_at(task))
-        state = prepared(charter)
-        if task.job is not None:
-            state.adopt(task.job)
-        for held in holdings:
-            if held.hold is not None:
-                state.adopt_hold(held.tenant, held.scope, held.hold)
-            if held.job is not None:
-                state.adopt(held.job)
-        answer, events = self._run(work, state, at, last_position(task))
+        state = _state(task, holdings, charter)
+        answer, events = self._run(work, state, at, _above(task, charter))
         changes = state.changed()
         return Decision(
             answer,
@@ -71,6 +72,13 @@ class Decider:
             changes.left,
             next((event for event in events if takes_key(event, task.job)), None),
         )
+
+    def beside(
+        self, work: Work, task: Task, holdings: Sequence[Holding], charter: Charter, now: float
+    ) -> tuple[Any, list[Event]]:
+        """About keys, beside what is in a task, which stays as it is."""
+        state = _state(task, holdings, charter)
+        return self._run(work, state, round(now, 6), _above(task, charter))
 
     def on_charter(
         self, work: Work, charter: Charter, above: int, now: float
@@ -89,6 +97,25 @@ class Decider:
 
 def takes_key(event: Event, job: Job | None) -> TypeGuard[Opening]:
     """Whether the event makes the job one that holds its key."""
+    if isinstance(event, Adopted):
+        return event.key is not None and event.ended_at is None
     if isinstance(event, Enqueued):
         return event.key is not None
     return isinstance(event, Replayed) and job is not None and job.key is not None
+
+
+def _state(task: Task, holdings: Sequence[Holding], charter: Charter) -> QueueState:
+    state = prepared(charter)
+    if task.job is not None:
+        state.adopt(task.job)
+    for held in holdings:
+        if held.hold is not None:
+            state.adopt_hold(held.tenant, held.scope, held.hold)
+        if held.job is not None:
+            state.adopt(held.job)
+    return state
+
+
+def _above(task: Task, charter: Charter) -> int:
+    """What comes since a move began stands above it, whatever the clocks say."""
+    return max([last_position(task), *(move.position for move in charter.moves)])

@@ -31,6 +31,7 @@ from penstock.engines.records.tasks.following import Follower
 from penstock.engines.records.tasks.index import Index
 from penstock.engines.records.tasks.lanes import InOrder, Item, items_of, lanes
 from penstock.engines.records.tasks.looking import all_tasks, contents, state_of, survey
+from penstock.engines.records.tasks.moving import Mover
 from penstock.engines.records.tasks.names import INDEX_MODES, SHARDS, TASKS
 from penstock.engines.records.tasks.positions import Positions
 from penstock.engines.records.tasks.scanning import Scanner
@@ -106,13 +107,13 @@ class TasksEngine(GroupCommit):
         self._index = Index(store, services)
         self._charter = CharterStore(store, services, self._clock, decider, tell)
         self._turns = Turns(
-            store, services, self._clock, decider, self._index,
-            lambda: self._charter.current, tell,
+            store, services, self._clock, decider, self._index, self._charter, tell
         )  # fmt: skip
         self._sweeper = Sweeper(store, self._index, self._turns, self._clock)
         self._expiry = Expiry(
             self._index, self._turns, self._clock, services, lambda: self.settings
         )
+        self._mover = Mover(store, self._turns, self._charter, decider, self._clock)
         scanner = Scanner(store, self._turns, services, mode)
         self._claims = Claims(
             self._index, self._turns, self._charter, self._expiry, scanner,
@@ -138,7 +139,6 @@ class TasksEngine(GroupCommit):
             durability="strict",
             multi_process=True,
             offload=True,
-            moves=False,
         )
 
     @property
@@ -178,10 +178,11 @@ class TasksEngine(GroupCommit):
     async def _perform(self, command: AnyCommand) -> Any:
         match command:
             case Claim():
-                await self._ready()
+                await self._require_time()
                 return await self._claims.take(command)
             case Expire():
                 await self._ready()
+                self._charter.require_open()
                 return await self._expiry.run()
             case Pause() | Resume() | Configure() | Sweep() | MoveConsumer() | DropConsumer():
                 await self._require_time()
@@ -191,8 +192,8 @@ class TasksEngine(GroupCommit):
             case _ if isinstance(command, ImportCommand):
                 raise self._no_imports()
             case _ if isinstance(command, MoveCommand | FindConflicts):
-                # No single object could close it for everybody at once.
-                raise Unsupported("moving a whole queue", self.capabilities.backend)
+                await self._require_time()
+                return await self._mover.perform(command)
             case _:
                 return await self._each(items_of(command))
 
@@ -255,7 +256,7 @@ class TasksEngine(GroupCommit):
         at = await self._now()
         tasks = [kept.document async for _, kept in all_tasks(self._store, self._turns)]
         held = [one async for one in self._turns.holders.all()]
-        return contents(tasks, held, self._charter.object, at)
+        return contents(tasks, held, self._charter.object, self._charter.is_late, at)
 
     async def history(self, tenant: str, id: str) -> list[JobEvent]:
         self._require_open()
@@ -334,6 +335,7 @@ class TasksEngine(GroupCommit):
         return [
             kept.document
             async for _, kept in all_tasks(self._store, self._turns, tenant, skip=skip)
+            if not self._charter.is_late(kept.document)
         ]
 
     def _no_imports(self) -> Unsupported:

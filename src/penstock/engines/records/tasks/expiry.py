@@ -15,7 +15,7 @@ from penstock.engines.calibration import CommitClock
 from penstock.engines.records.tasks.documents import Kept, in_parallel
 from penstock.engines.records.tasks.index import Index, entry_of, is_stale
 from penstock.engines.records.tasks.names import Leased, task_key
-from penstock.engines.records.tasks.stories import last_position
+from penstock.engines.records.tasks.stories import last_position, stretch_of
 from penstock.engines.records.tasks.turns import Turns
 from penstock.engines.requests import Query
 from penstock.errors import FormatError
@@ -98,6 +98,6 @@ class Expiry:
 
         def is_over(state: QueueState, at: float) -> bool:
             now = state.tenancy(task.tenant).jobs.get(task.id)
-            return now is None or now.lease is None or now.lease.fence != entry.position
+            return now is None or now.lease is None or stretch_of(now) != entry.position
 
         return int(await self._turns.take(task.tenant, task.id, Query(is_over), kept))

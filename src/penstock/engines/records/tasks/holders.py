@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator
 
 from penstock.engines.records.tasks.documents import Documents, Kept
 from penstock.engines.records.tasks.names import KEYS, key_key
-from penstock.kernel.events import Enqueued
+from penstock.kernel.events import Enqueued, KeyCarried
 from penstock.kernel.job import Job
 from penstock.kernel.tenancy import Hold, Scope
 from penstock.ports.store import ObjectStore
@@ -59,6 +59,15 @@ class Holders:
         )
         put = await self._documents.put(key_key(tenant, scope), before, after)
         return put is not None
+
+    async def carry(self, before: Kept[KeyObject] | None, event: KeyCarried) -> bool:
+        """Names a holder that has ended elsewhere; False if somebody else was faster."""
+        scope = (event.queue, event.type, event.key)
+        after = KeyObject(
+            event.tenant, *scope, id=event.id, life=event.life, opened=event.position,
+            until=event.until,
+        )  # fmt: skip
+        return await self._documents.put(key_key(event.tenant, scope), before, after) is not None
 
 
 def scope_of(task: Task) -> Scope | None:

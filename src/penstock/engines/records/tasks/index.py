@@ -33,7 +33,7 @@ from penstock.engines.records.tasks.names import (
 )
 from penstock.engines.records.tasks.stories import last_position, stretch_of
 from penstock.errors import PenstockError
-from penstock.kernel.events import Claimed
+from penstock.kernel.events import Adopted, Claimed
 from penstock.kernel.job import Job, State
 from penstock.ports.store import ObjectStore, Overwrite
 from penstock.runtime.complaints import Complaints
@@ -174,8 +174,9 @@ def old_entry(task: Task) -> Ready | Leased | None:
     entry = None if task.job is None else entry_of(task.job)
     if isinstance(entry, Leased):
         for event in reversed(task.events):
-            if isinstance(event, Claimed) and event.position == entry.position:
-                return msgspec.structs.replace(entry, until=event.lease_until)
+            if isinstance(event, Claimed | Adopted) and event.position == entry.position:
+                until = event.lease_until or entry.until
+                return msgspec.structs.replace(entry, until=until)
     return entry
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from penstock.engines.records.charters import prepared
 from penstock.engines.records.tasks.documents import Kept, in_parallel
+from penstock.engines.records.tasks.holders import hold_in
 from penstock.engines.records.tasks.names import TASKS, name_in, tenant_prefix
 from penstock.engines.records.tasks.stories import last_position
 from penstock.engines.records.tasks.turns import Turns
@@ -123,20 +124,28 @@ def survey(tasks: Sequence[Task], charter: CharterObject, tenant: str, at: float
 
 
 def contents(
-    tasks: Sequence[Task], held: Sequence[KeyObject], charter: CharterObject, at: float
+    tasks: Sequence[Task],
+    held: Sequence[KeyObject],
+    charter: CharterObject,
+    is_late: Callable[[Task], bool],
+    at: float,
 ) -> Contents:
-    """What there is of all tenants."""
+    """What there is of all tenants; late tasks, and keys that they took, are as if not there."""
     state = prepared(charter.charter)
+    known = {(task.tenant, task.id): task for task in tasks}
     for task in tasks:
-        if task.job is not None:
+        if task.job is not None and not is_late(task):
             state.adopt(task.job)
     keys: dict[str, list[tuple[Scope, Hold]]] = {}
     for one in held:
         holder = state.tenancy(one.tenant).jobs.get(one.id)
         is_live = holder is not None and holder.life == one.life and not holder.is_terminal
-        if one.until is not None and one.until > at and not is_live:
+        taker = known.get((one.tenant, one.id))
+        hold = hold_in(one, taker)
+        if hold is None or hold.until is None or (taker is not None and is_late(taker)):
+            continue
+        if hold.until > state.as_of(at) and not is_live:
             scope = (one.queue, one.type, one.key)
-            hold = Hold(one.id, one.life, one.until)
             keys.setdefault(one.tenant, []).append((scope, hold))
     tenants = [
         TenantContents(

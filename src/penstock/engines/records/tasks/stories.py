@@ -79,6 +79,26 @@ def emptied(task: Task) -> Task:
     return replace(task, job=None, left=left, late=(), voided=(), quiet=True, events=())
 
 
+def sealed(task: Task, modified_at: float, move: str) -> Task:
+    """The same, put by a move, so that whoever has read it before can change it no more."""
+    return replace(voided(task, modified_at), sealed=move)
+
+
+def taken_back(task: Task) -> Task:
+    """Without the job that was the object's first, and that nobody was told of."""
+    return Task(
+        task.tenant,
+        task.id,
+        voided=tuple(event.position for event in task.events)[-VOIDED_KEPT:],
+        quiet=True,
+    )
+
+
+def adopting(task: Task, move: str) -> Task:
+    """As the move may adopt a job into it: all that has no seal came after the closing."""
+    return replace(task if task.sealed == move else taken_back(task), sealed=move)
+
+
 def is_forgetful(task: Task) -> bool:
     """Whether there may have been more events than are in it."""
     return not task.events or len(task.events) >= EVENTS_KEPT

@@ -9,13 +9,21 @@ after it one that is stale; neither is believed by anybody, and no job is ever w
 What this process has put itself it need not read again to go on from there: the condition says
 whether it still stands. But nothing is answered from memory alone: where a turn has nothing to put,
 it is decided on what was read for it.
+
+A move closes the queue by the charter, which may be old here, and then puts every task once more,
+with a seal. So a turn on what was read before is refused, and what it reads next has a seal that
+tells it to look at the charter. That leaves objects that did not exist when the tasks were listed.
+Hence whoever has enqueued looks at the charter once more before it answers. If the queue is still
+open, then the put came before the closing, thus before the listing: the job has a seal or gets one,
+and moves. If not, it is as if it had not been asked: where all have been sealed and the new object
+was not, nobody was told of it, and it is taken back. No clock is part of this.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from penstock.engines.calibration import CommitClock
 from penstock.engines.records.tasks import stories
@@ -25,10 +33,11 @@ from penstock.engines.records.tasks.holders import Holders, hold_in, is_named, s
 from penstock.engines.records.tasks.index import Index, old_entry
 from penstock.engines.records.tasks.names import task_key, task_name
 from penstock.engines.requests import Query, Work
-from penstock.errors import Corrupt, OutcomeUnknown, PenstockError, StoreUnavailable
-from penstock.kernel.commands import Enqueue, Replay
+from penstock.errors import Corrupt, MoveProblem, OutcomeUnknown, PenstockError, StoreUnavailable
+from penstock.kernel.commands import Adopt, Enqueue, Replay
 from penstock.kernel.events import Event
 from penstock.kernel.job import Job, State
+from penstock.kernel.moves import Move
 from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import Scope
 from penstock.ports.store import ObjectStore
@@ -47,6 +56,18 @@ HELD_MAX: Final = 4_096
 """How many running tasks are remembered, to end them without reading them again."""
 
 
+class CharterReader(Protocol):
+    """What turns need of the charter."""
+
+    @property
+    def current(self) -> Charter: ...
+    @property
+    def move(self) -> Move | None: ...
+    def is_late(self, task: Task) -> bool: ...
+    async def refresh(self) -> None: ...
+    async def still_open(self) -> bool: ...
+
+
 class TurnsLost(StoreUnavailable):
     """Nothing was done: others changed the task each time."""
 
@@ -59,7 +80,7 @@ class Turns:
         clock: CommitClock,
         decider: Decider,
         index: Index,
-        charter: Callable[[], Charter],
+        charter: CharterReader,
         tell: Callable[[Sequence[Event]], None],
     ) -> None:
         self.tasks: Documents[Task] = Documents(
@@ -119,23 +140,68 @@ class Turns:
         is_fresh = kept is not None
         if kept is None:
             kept = self._held.pop(key, None)
-        is_guess = kept is None and isinstance(work, Enqueue)
+        is_guess = kept is None and isinstance(work, Enqueue | Adopt)
+        is_first = False
         backoff = self._services.backoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
         for lost in range(tries):
             if kept is None and not is_guess:
                 kept, is_fresh = await self.read(tenant, id), True
-            task = Task(tenant, id) if kept is None else kept.document
+            task = await self._before(work, Task(tenant, id), kept)
             if task.opening is None or lost >= PATIENCE_TURNS or not _may_take_key(work):
                 decision, holders, is_whole = await self._decided(work, task, now)
                 if not decision.events:
                     if is_fresh:
-                        return decision.answer
-                elif await self._put(key, kept, decision, holders) and is_whole:
-                    return decision.answer
+                        return await self._answered(work, decision, key, is_first=is_first)
+                else:
+                    is_first = is_first or kept is None
+                    if await self._put(key, kept, task, decision, holders) and is_whole:
+                        return await self._answered(work, decision, key, is_first=is_first)
             if is_fresh and lost + 1 < tries:
                 await self._services.clock.sleep(backoff.next_seconds())
             kept, is_guess, now = None, False, self._clock.now()
         raise TurnsLost(self._store.name, key, f"{tries} turns in a row were lost")
+
+    async def _before(self, work: Work, new: Task, kept: Kept[Task] | None) -> Task:
+        """What is decided on, with a charter that knows of its seal."""
+        task = new if kept is None else kept.document
+        moves = self._charter.current.moves
+        is_unknown = task.sealed and all(move.id != task.sealed for move in moves)
+        if isinstance(work, Adopt):
+            if kept is not None:
+                # Whether it was adopted, and has left since, only the charter knows.
+                await self._charter.refresh()
+            return stories.adopting(task, work.move)
+        if is_unknown:
+            await self._charter.refresh()
+        return task
+
+    async def _answered(self, work: Work, decision: Decision, key: str, *, is_first: bool) -> Any:
+        """The answer, unless the queue was closed before it could be given."""
+        if not isinstance(work, Enqueue):
+            return decision.answer
+        [id] = [new.id for new in work.jobs]
+        try:
+            if await self._charter.still_open():
+                return decision.answer
+            move = self._charter.move
+            assert move is not None
+            is_undone = not decision.events or (is_first and await self._is_taken_back(key))
+        except PenstockError as error:
+            raise OutcomeUnknown("enqueue", (id,)) from error
+        if not is_undone:
+            # Those who move the queue may take it along.
+            raise OutcomeUnknown("enqueue", (id,))
+        raise move.refusal()
+
+    async def _is_taken_back(self, key: str) -> bool:
+        """Whether what was put first under this key, by this turn, is as if it never had been."""
+        while True:
+            kept = await self.tasks.read(key)
+            if kept is None or not self._charter.is_late(kept.document):
+                return False
+            if await self.tasks.put(key, kept, stories.taken_back(kept.document)) is not None:
+                self._index.forget([old_entry(kept.document)])
+                return True
 
     async def settled(self, key: str, kept: Kept[Task]) -> Kept[Task]:
         """The same, or with its opening applied if its key's object names it."""
@@ -155,17 +221,19 @@ class Turns:
         """The decision, what it was decided on, and whether it is all that was asked for."""
         holdings, holders = list[Holding](), Found()
         for scope in _scopes(work, task):
-            holding, holders[scope] = await self._holding(task, scope)
+            holding, holders[scope] = await self.holding(task, scope)
             holdings.append(holding)
-        charter = self._charter()
+        charter = self._charter.current
         decision = self._decider.on_task(work, task, holdings, charter, now)
+        if isinstance(decision.answer, MoveProblem):
+            raise decision.answer
         if decision.opening is None or len(decision.events) == 1:
             return decision, holders, True
         # What comes before the opening is true at once, and so has a turn of its own.
         first = self._decider.on_task(Query(_nothing), task, (), charter, now)
         return first, holders, False
 
-    async def _holding(self, task: Task, scope: Scope) -> tuple[Holding, Kept[KeyObject] | None]:
+    async def holding(self, task: Task, scope: Scope) -> tuple[Holding, Kept[KeyObject] | None]:
         holder = await self.holders.read(task.tenant, scope)
         if holder is None:
             return Holding(task.tenant, scope, None, None), None
@@ -173,15 +241,15 @@ class Turns:
         if said.id == task.id:
             return Holding(task.tenant, scope, hold_in(said, task), None), holder
         job, kept = await self.look(task.tenant, said.id)
+        if kept is not None and self._charter.is_late(kept.document):
+            return Holding(task.tenant, scope, None, None), holder
         hold = hold_in(said, None if kept is None else kept.document)
         return Holding(task.tenant, scope, hold, job), holder
 
     async def _put(
-        self, key: str, kept: Kept[Task] | None, decision: Decision, holders: Found
+        self, key: str, kept: Kept[Task] | None, task: Task, decision: Decision, holders: Found
     ) -> bool:
         """Whether it stands; False: somebody else was faster."""
-        subject = decision.events[0]
-        task = Task(subject.tenant, subject.id) if kept is None else kept.document
         if decision.opening is not None:
             return await self._take_key(key, kept, task, decision.opening, holders)
         job, before = decision.job, task.job
@@ -256,7 +324,7 @@ class Turns:
     def _has_dead_lease(self, job: Job | None) -> bool:
         if job is None or job.lease_until is None:
             return False
-        skew_seconds = self._charter().settings.clock_skew_seconds
+        skew_seconds = self._charter.current.settings.clock_skew_seconds
         return job.lease_until + skew_seconds <= self._clock.now()
 
 
@@ -266,15 +334,16 @@ def _scopes(work: Work, task: Task) -> list[Scope]:
     job = task.job
     if _may_take_key(work) and job is not None and job.is_terminal and job.key is not None:
         scopes[job.queue, job.type, job.key] = None
-    if isinstance(work, Enqueue):
+    if isinstance(work, Enqueue | Adopt):
         [new] = work.jobs
-        if new.key is not None:
+        has_ended = isinstance(new, Job) and new.is_terminal
+        if new.key is not None and not has_ended:
             scopes[new.queue, new.type, new.key] = None
     return list(scopes)
 
 
 def _may_take_key(work: Work) -> bool:
-    return isinstance(work, Enqueue | Replay)
+    return isinstance(work, Enqueue | Adopt | Replay)
 
 
 def _nothing(state: QueueState, at: float) -> None:

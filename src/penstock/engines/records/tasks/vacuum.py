@@ -30,7 +30,15 @@ from penstock.engines.records.tasks.looking import all_tasks
 from penstock.engines.records.tasks.positions import position_at
 from penstock.engines.records.tasks.turns import Turns
 from penstock.kernel.commands import Sweep
-from penstock.kernel.events import SYSTEM_TENANT, Completed, Enqueued, Event, Swept, commit_of
+from penstock.kernel.events import (
+    SYSTEM_TENANT,
+    Adopted,
+    Completed,
+    Enqueued,
+    Event,
+    Swept,
+    commit_of,
+)
 from penstock.kernel.job import State
 from penstock.ports.backend import VacuumReport
 from penstock.ports.store import ObjectStore
@@ -58,6 +66,7 @@ class Vacuum:
         """Side objects that a task or an event names."""
 
     async def run(self) -> VacuumReport:
+        self._charter.require_open()
         now = self._clock.now()
         await drop_silent(self._charter.current.consumers, now, self._charter.take)
         await self._finish()
@@ -174,7 +183,7 @@ def _names(task: Task) -> Iterator[str]:
     for event in events:
         if isinstance(event, Enqueued) and event.payload_key is not None:
             yield event.payload_key
-        elif isinstance(event, Completed) and event.result_key is not None:
+        if isinstance(event, Completed | Adopted) and event.result_key is not None:
             yield event.result_key
 
 

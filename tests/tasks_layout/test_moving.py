@@ -1,0 +1,287 @@
+"""A queue of many objects leaves, or is filled, while those who know nothing of it go on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+import penstock
+from penstock import NewJob, Queue
+from penstock.engines.records.tasks.names import CHARTER, KEYS, TASKS
+from penstock.errors import BeingFilled, Moved, OutcomeUnknown, StoreDenied
+from penstock.kernel.commands import BeginFilling, EndFilling, MoveQueue, ReopenQueue
+from penstock.kernel.events import SYSTEM_TENANT
+from penstock.kernel.job import Job, State
+from penstock.kernel.settings import DEFAULT_SETTINGS
+from penstock.migration.migration import End, Migration
+from penstock.ports.store import Entry, ObjectStore, PutMode, StoredObject, Written
+from penstock.stores.layers.layer import Layer
+from penstock.testing.clock import FakeClock
+from penstock.testing.conformance.backend.steps import claim_one, claimed, ids
+from penstock.testing.factories import seeded_services
+from tests.tasks_layout.worlds import World
+
+ELSEWHERE = "s3://elsewhere/queue"
+MOVE = MoveQueue(SYSTEM_TENANT, "m1", ELSEWHERE)
+FILL = BeginFilling(SYSTEM_TENANT, "m1", ELSEWHERE, 2e9)
+PUTS_MAX = 100
+OPEN = EndFilling(SYSTEM_TENANT, "m1", 0, "", 0, DEFAULT_SETTINGS, {}, {}, (), {})
+
+
+class Gate:
+    """Holds the next request of one kind up, until it is let through."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self.reached = asyncio.Event()
+        self._opened = asyncio.Event()
+
+    def open(self) -> None:
+        self._opened.set()
+
+    async def pass_by(self, key: str) -> None:
+        if key.startswith(self.prefix) and not self.reached.is_set():
+            self.reached.set()
+            await self._opened.wait()
+
+
+class Gated(Layer):
+    """A slow connection: a put, a listing, or the answer to a get takes as long as it has to."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        super().__init__(store)
+        self.put_gate: Gate | None = None
+        self.list_gate: Gate | None = None
+        self.got_gate: Gate | None = None
+
+    async def put(self, key: str, data: bytes, mode: PutMode) -> Written:
+        if self.put_gate is not None:
+            await self.put_gate.pass_by(key)
+        return await self._store.put(key, data, mode)
+
+    async def get(self, key: str) -> StoredObject:
+        stored = await self._store.get(key)
+        if self.got_gate is not None:
+            await self.got_gate.pass_by(key)
+        return stored
+
+    async def list(self, prefix: str, start_after: str = "") -> AsyncIterator[Entry]:
+        if self.list_gate is not None:
+            await self.list_gate.pass_by(prefix)
+        async for entry in self._store.list(prefix, start_after):
+            yield entry
+
+
+async def moved_to_memory(queue: Queue) -> list[Job]:
+    """All jobs, after the queue was moved to another one."""
+    there = World()
+    async with there.open() as target:
+        migration = Migration(End(queue._backend, "here"), End(target._backend, ELSEWHERE))
+        await migration.run()
+        return [job async for job in target.jobs()]
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.parametrize("closing", [MOVE, FILL], ids=["source", "target"])
+async def test_a_job_that_is_stored_after_the_closing_is_refused_and_gone(
+    closing: MoveQueue | BeginFilling, key: str | None
+) -> None:
+    world = World()
+    store = Gated(world.store)
+    async with world.open(store) as old, world.open() as mover:
+        await old.enqueue("work", id="before")
+        gate = store.put_gate = Gate(TASKS)
+        late = asyncio.ensure_future(old.enqueue("work", id="late", key=key, unique_seconds=60))
+        await gate.reached.wait()
+        await mover._backend.execute(closing)
+        gate.open()
+        with pytest.raises((Moved, BeingFilled)):
+            await late
+        assert await ids(mover) == ["before"]
+        contents = await mover._backend.contents()
+        assert [(one.jobs, one.keys) for one in contents.tenants] == [(1, [])]
+        taken_back = await mover.get("late")
+        assert taken_back is None
+
+
+async def test_a_job_that_is_stored_before_the_tasks_are_listed_moves_along() -> None:
+    world = World()
+    slow = Gated(world.store)
+    async with world.open() as old, world.open(slow) as mover:
+        await old.enqueue("work", id="before")
+        gate = slow.list_gate = Gate(TASKS)
+        closing = asyncio.ensure_future(mover._backend.execute(MOVE))
+        await gate.reached.wait()
+        with pytest.raises(OutcomeUnknown):
+            await old.enqueue("work", id="late")
+        gate.open()
+        await closing
+        with pytest.raises(Moved):
+            await old.enqueue("work", id="late")
+        assert sorted(job.id for job in await moved_to_memory(mover)) == ["before", "late"]
+
+
+async def test_what_was_answered_before_the_closing_moves_as_it_was_left() -> None:
+    """Acked by one whose charter is old, while the tasks are about to be listed."""
+    world = World()
+    slow = Gated(world.store)
+    async with world.open() as old, world.open(slow) as mover:
+        job = await claimed(old, id="held")
+        gate = slow.list_gate = Gate(TASKS)
+        closing = asyncio.ensure_future(mover._backend.execute(MOVE))
+        await gate.reached.wait()
+        await old.ack(job, "done")
+        gate.open()
+        await closing
+        [arrived] = await moved_to_memory(mover)
+        assert (arrived.id, arrived.state) == ("held", State.COMPLETED)
+
+
+async def test_a_put_on_a_task_that_was_sealed_meanwhile_is_refused() -> None:
+    world = World()
+    store = Gated(world.store)
+    async with world.open(store) as old, world.open() as mover:
+        job = await claimed(old, id="held")
+        gate = store.put_gate = Gate(TASKS)
+        ack = asyncio.ensure_future(old.ack(job))
+        await gate.reached.wait()
+        await mover._backend.execute(MOVE)
+        gate.open()
+        with pytest.raises(Moved, match=ELSEWHERE):
+            await ack
+        [arrived] = await moved_to_memory(mover)
+        assert arrived.state is State.RUNNING
+
+
+async def test_a_key_that_is_taken_after_the_closing_revives_nothing() -> None:
+    """The task is sealed between the first and the second step of taking a key."""
+    world = World()
+    store = Gated(world.store)
+    async with world.open(store) as old, world.open() as mover:
+        gate = store.put_gate = Gate(KEYS)
+        late = asyncio.ensure_future(old.enqueue("work", id="late", key="k", unique_seconds=60))
+        await gate.reached.wait()
+        await mover._backend.execute(MOVE)
+        gate.open()
+        with pytest.raises(Moved):
+            await late
+        assert await ids(mover) == []
+        assert await moved_to_memory(mover) == []
+
+
+async def test_a_claim_that_began_before_the_closing_gets_no_job_that_came_after() -> None:
+    world = World()
+    client, worker = Gated(world.store), Gated(world.store)
+    async with world.open(client) as old, world.open(worker) as claims, world.open() as mover:
+        put, enqueued = Gate(TASKS), Gate(CHARTER)
+        client.put_gate, worker.list_gate = put, Gate("ready/")
+        late = asyncio.ensure_future(old.enqueue("work", id="late"))
+        await put.reached.wait()
+        claim = asyncio.ensure_future(claims.claim())
+        await worker.list_gate.reached.wait()
+        await mover._backend.execute(MOVE)
+        client.got_gate = enqueued
+        put.open()
+        await enqueued.reached.wait()
+        worker.list_gate.open()
+        with pytest.raises(Moved):
+            await claim
+        enqueued.open()
+        with pytest.raises(Moved):
+            await late
+
+
+async def test_those_with_an_old_charter_find_a_reopened_queue_open() -> None:
+    world = World()
+    async with world.open() as old, world.open() as mover:
+        job = await claimed(old, id="held")
+        await mover._backend.execute(MOVE)
+        with pytest.raises(Moved):
+            await old.ack(job)
+        await mover._backend.execute(ReopenQueue(SYSTEM_TENANT, "m1"))
+        await old.ack(job)
+        await old.enqueue("work", id="next")
+        assert (await claim_one(mover)).id == "next"
+
+
+async def test_a_filling_begins_above_all_positions_whatever_the_clocks_say() -> None:
+    """Or jobs of a process that is a little ahead would pass for adopted ones."""
+    world = World()
+    services = seeded_services(1, FakeClock(world.clock.now() + 1.5))
+    opening = penstock.open(store=world.store, layout="tasks", services=services)
+    async with opening as ahead, world.open() as mover:
+        await ahead.enqueue("work", id="own")
+        move = await mover._backend.execute(FILL)
+        own = await mover.get("own")
+        assert own is not None
+        assert own.life < move.position
+        assert (await mover._backend.execute(OPEN)).jobs == 0
+
+
+class Failing(Layer):
+    """Takes so many puts, and then none."""
+
+    def __init__(self, store: ObjectStore, puts: int) -> None:
+        super().__init__(store)
+        self._left = puts
+
+    async def put(self, key: str, data: bytes, mode: PutMode) -> Written:
+        if self._left == 0:
+            raise StoreDenied("failing", key, "as told")
+        self._left -= 1
+        return await self._store.put(key, data, mode)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+async def test_a_move_that_stops_at_any_put_is_gone_on_with(side: str) -> None:
+    for puts in range(PUTS_MAX):
+        here, there = World(), World(1)
+        async with here.open() as queue:
+            held = await _live_a_little(queue)
+        stores = [here.store, there.store]
+        failing = Failing(stores[side == "target"], puts)
+        try:
+            if side == "source":
+                await _move(here, there, failing, there.store)
+            else:
+                await _move(here, there, here.store, failing)
+            break
+        except (StoreDenied, OutcomeUnknown):
+            await _expect_one_side(here, there)
+        await _move(here, there, here.store, there.store)
+        async with there.open() as queue:
+            await _expect_all(queue, held)
+    assert 5 < puts < PUTS_MAX - 1, "it hardly stopped, or always did"
+
+
+async def _live_a_little(queue: Queue) -> Job:
+    jobs = [NewJob("work", n, id=f"job-{n}", key=f"k{n}") for n in range(4)]
+    await queue.enqueue_many(jobs)
+    await queue.enqueue("work", id="ended", key="e", unique_seconds=600, priority=-1)
+    await queue.ack(await claim_one(queue))
+    return await claim_one(queue)
+
+
+async def _expect_all(queue: Queue, held: Job) -> None:
+    assert sorted(await ids(queue)) == ["ended", *(f"job-{n}" for n in range(4))]
+    assert (await queue.enqueue("work", key="e")).id == "ended"
+    assert (await queue.enqueue("work", key="k3")).id == "job-3"
+    await queue.ack(held)
+    assert len(await queue.claim(9)) == 3
+
+
+async def _move(source: World, target: World, here: ObjectStore, there: ObjectStore) -> None:
+    async with source.open(here) as one, target.open(there) as two:
+        await Migration(End(one._backend, "here"), End(two._backend, "there"), batch=2).run()
+
+
+async def _expect_one_side(source: World, target: World) -> None:
+    """What can be claimed here, can't be there."""
+    async with source.open() as here, target.open() as there:
+        with contextlib.suppress(Moved):
+            await here.release(await here.claim(1))
+        with contextlib.suppress(BeingFilled):
+            assert await there.claim(1) == []
