@@ -7,12 +7,17 @@ import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec.structs import replace
 
 import penstock
 from penstock import NewJob, Queue
+from penstock.engines.calibration import CommitClock
+from penstock.engines.records.tasks.charter import CharterStore
+from penstock.engines.records.tasks.decisions import Decider
 from penstock.engines.records.tasks.names import CHARTER, KEYS, TASKS
+from penstock.engines.records.tasks.positions import Positions
 from penstock.errors import BeingFilled, Moved, OutcomeUnknown, StoreDenied
-from penstock.kernel.commands import BeginFilling, EndFilling, MoveQueue, ReopenQueue
+from penstock.kernel.commands import Adopt, BeginFilling, EndFilling, MoveQueue, ReopenQueue
 from penstock.kernel.events import SYSTEM_TENANT
 from penstock.kernel.job import Job, State
 from penstock.kernel.settings import DEFAULT_SETTINGS
@@ -20,8 +25,10 @@ from penstock.migration.migration import End, Migration
 from penstock.ports.store import Entry, ObjectStore, PutMode, StoredObject, Written
 from penstock.stores.layers.layer import Layer
 from penstock.testing.clock import FakeClock
-from penstock.testing.conformance.backend.steps import claim_one, claimed, ids
+from penstock.testing.conformance.backend.moving import pending
+from penstock.testing.conformance.backend.steps import claim_one, claimed, found, ids
 from penstock.testing.factories import seeded_services
+from penstock.wire.task import decode_task
 from tests.tasks_layout.worlds import World
 
 ELSEWHERE = "s3://elsewhere/queue"
@@ -187,11 +194,11 @@ async def test_a_claim_that_began_before_the_closing_gets_no_job_that_came_after
         put.open()
         await enqueued.reached.wait()
         worker.list_gate.open()
-        with pytest.raises(Moved):
-            await claim
+        await asyncio.wait([claim])
         enqueued.open()
-        with pytest.raises(Moved):
-            await late
+        for refused in (claim, late):
+            with pytest.raises(Moved):
+                await refused
 
 
 async def test_those_with_an_old_charter_find_a_reopened_queue_open() -> None:
@@ -215,10 +222,50 @@ async def test_a_filling_begins_above_all_positions_whatever_the_clocks_say() ->
     async with opening as ahead, world.open() as mover:
         await ahead.enqueue("work", id="own")
         move = await mover._backend.execute(FILL)
-        own = await mover.get("own")
-        assert own is not None
+        own = await found(mover, "own")
         assert own.life < move.position
-        assert (await mover._backend.execute(OPEN)).jobs == 0
+        adoption = Adopt("default", "m1", [pending("came", world.clock.now())])
+        assert await mover._backend.execute(adoption) == [True]
+        assert (await mover._backend.execute(replace(OPEN, jobs=1))).jobs == 1
+
+
+async def test_a_job_may_be_adopted_where_another_came_too_late() -> None:
+    world = World()
+    store = Gated(world.store)
+    async with world.open(store) as old, world.open() as mover:
+        put, answered = Gate(TASKS), Gate(CHARTER)
+        store.put_gate = put
+        late = asyncio.ensure_future(old.enqueue("work", "late", id="a"))
+        await put.reached.wait()
+        await mover._backend.execute(FILL)
+        store.got_gate = answered
+        put.open()
+        await answered.reached.wait()
+        adoption = Adopt("default", "m1", [pending("a", world.clock.now())])
+        assert await mover._backend.execute(adoption) == [True]
+        answered.open()
+        with pytest.raises(OutcomeUnknown):
+            await late
+        await mover._backend.execute(replace(OPEN, jobs=1))
+        assert (await claim_one(old)).payload == 1
+
+
+async def test_an_earlier_look_at_the_charter_never_hides_a_later_one() -> None:
+    world = World()
+    store, services = Gated(world.store), seeded_services(1, world.clock)
+    decider = Decider(Positions(services.luck), services.luck)
+    charter = CharterStore(store, services, CommitClock(store, services), decider, list)
+    async with world.open() as mover:
+        await mover.pause("reports")
+        gate = store.got_gate = Gate(CHARTER)
+        slow = asyncio.ensure_future(charter.refresh())
+        await gate.reached.wait()
+        await mover._backend.execute(MOVE)
+        assert not await charter.still_open()
+        gate.open()
+        await slow
+        with pytest.raises(Moved):
+            charter.require_open()
 
 
 class Failing(Layer):
@@ -252,9 +299,17 @@ async def test_a_move_that_stops_at_any_put_is_gone_on_with(side: str) -> None:
         except (StoreDenied, OutcomeUnknown):
             await _expect_one_side(here, there)
         await _move(here, there, here.store, there.store)
+        assert await _seals(here) == await _seals(there)
         async with there.open() as queue:
             await _expect_all(queue, held)
+        assert [await world.troubles() for world in (here, there)] == [{}, {}]
     assert 5 < puts < PUTS_MAX - 1, "it hardly stopped, or always did"
+
+
+async def _seals(world: World) -> set[str]:
+    """Of all tasks: one move has closed, or brought, each of them."""
+    keys = await world.keys(TASKS)
+    return {decode_task(key, (await world.store.get(key)).data).sealed for key in keys}
 
 
 async def _live_a_little(queue: Queue) -> Job:
