@@ -119,12 +119,15 @@ async def test_a_job_costs_so_many_requests_listings_aside(keyed: bool, requests
         before = store.requests
         for n in range(20):
             await queue.enqueue("work", id=str(n), key=f"k{n}" if keyed else None)
+        used = [store.requests.since(before)]
         # The claim of a job that was put just now looks at the charter once more.
         await world.clock.advance(10)
+        await queue.stats()
+        before = store.requests
         for _ in range(20):
             await queue.ack(await claim_one(queue))
-    used = store.requests.since(before)
-    assert (used.total - used.lists) / 20 == requests
+    used.append(store.requests.since(before))
+    assert sum(one.total - one.lists for one in used) / 20 == requests
 
 
 async def test_an_idle_look_is_one_listing() -> None:

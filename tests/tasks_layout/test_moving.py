@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from penstock.engines.records.tasks.names import CHARTER, KEYS, TASKS
 from penstock.engines.records.tasks.positions import Positions
 from penstock.errors import BeingFilled, Moved, OutcomeUnknown, StoreDenied
 from penstock.kernel.commands import Adopt, BeginFilling, EndFilling, MoveQueue, ReopenQueue
-from penstock.kernel.events import SYSTEM_TENANT
+from penstock.kernel.events import SYSTEM_TENANT, Event
 from penstock.kernel.job import Job, State
 from penstock.kernel.settings import DEFAULT_SETTINGS
 from penstock.migration.migration import End, Migration
@@ -80,6 +80,10 @@ class Gated(Layer):
             await self.list_gate.pass_by(prefix)
         async for entry in self._store.list(prefix, start_after):
             yield entry
+
+
+def ignore(events: Sequence[Event]) -> None:
+    """Nobody listens."""
 
 
 async def moved_to_memory(queue: Queue) -> list[Job]:
@@ -201,6 +205,24 @@ async def test_a_claim_that_began_before_the_closing_gets_no_job_that_came_after
                 await refused
 
 
+async def test_a_job_that_came_too_late_is_enqueued_after_all_if_the_queue_reopens() -> None:
+    world = World()
+    store = Gated(world.store)
+    async with world.open(store) as old, world.open() as mover:
+        put, looked = Gate(TASKS), Gate(CHARTER)
+        store.put_gate = put
+        late = asyncio.ensure_future(old.enqueue("work", id="late"))
+        await put.reached.wait()
+        await mover._backend.execute(MOVE)
+        store.got_gate = looked
+        put.open()
+        await looked.reached.wait()
+        await mover._backend.execute(ReopenQueue(SYSTEM_TENANT, "m1"))
+        looked.open()
+        assert (await late).status == "queued"
+        assert (await claim_one(mover)).id == "late"
+
+
 async def test_those_with_an_old_charter_find_a_reopened_queue_open() -> None:
     world = World()
     async with world.open() as old, world.open() as mover:
@@ -222,11 +244,11 @@ async def test_a_filling_begins_above_all_positions_whatever_the_clocks_say() ->
     async with opening as ahead, world.open() as mover:
         await ahead.enqueue("work", id="own")
         move = await mover._backend.execute(FILL)
-        own = await found(mover, "own")
-        assert own.life < move.position
         adoption = Adopt("default", "m1", [pending("came", world.clock.now())])
         assert await mover._backend.execute(adoption) == [True]
         assert (await mover._backend.execute(replace(OPEN, jobs=1))).jobs == 1
+        lives = [(await found(mover, id)).life for id in ("own", "came")]
+        assert lives[0] < move.position < lives[1]
 
 
 async def test_a_job_may_be_adopted_where_another_came_too_late() -> None:
@@ -242,8 +264,9 @@ async def test_a_job_may_be_adopted_where_another_came_too_late() -> None:
         put.open()
         await answered.reached.wait()
         adoption = Adopt("default", "m1", [pending("a", world.clock.now())])
-        assert await mover._backend.execute(adoption) == [True]
+        outcomes = await mover._backend.execute(adoption)
         answered.open()
+        assert outcomes == [True]
         with pytest.raises(OutcomeUnknown):
             await late
         await mover._backend.execute(replace(OPEN, jobs=1))
@@ -254,7 +277,7 @@ async def test_an_earlier_look_at_the_charter_never_hides_a_later_one() -> None:
     world = World()
     store, services = Gated(world.store), seeded_services(1, world.clock)
     decider = Decider(Positions(services.luck), services.luck)
-    charter = CharterStore(store, services, CommitClock(store, services), decider, list)
+    charter = CharterStore(store, services, CommitClock(store, services), decider, ignore)
     async with world.open() as mover:
         await mover.pause("reports")
         gate = store.got_gate = Gate(CHARTER)

@@ -101,7 +101,7 @@ class CharterStore:
 
     def is_late(self, task: Task) -> bool:
         """Whether it came into a closed queue, where it will never have been."""
-        return self.is_sealed and task.sealed != self.object.sealed
+        return self.is_sealed and not task.sealed
 
     def require_open(self) -> None:
         """Refuses what is asked of a closed queue, as far as is known."""

@@ -128,7 +128,7 @@ class Claims:
         if self._services.clock.elapsed() - self._dealt_at <= HAND_SECONDS:
             await self._play(command, wanted, clearance, won)
         round = _Round(self._shards)
-        while len(won) < command.count and await self._deal(wanted, round):
+        while self._may_go_on(command, won) and await self._deal(wanted, round):
             await self._play(command, wanted, clearance, won)
         return won
 
@@ -223,7 +223,8 @@ class Claims:
         won: list[Job],
     ) -> None:
         """Takes from the hand until the claim has enough or the hand has nothing."""
-        while (missing := command.count - len(won)) > 0:
+        while self._may_go_on(command, won):
+            missing = command.count - len(won)
             picks = self._pick(wanted, missing)
             if not picks:
                 return
@@ -317,6 +318,10 @@ class Claims:
         for job in jobs:
             self._expiry.note(job.lease_until)
         return jobs[0] if jobs else None
+
+    def _may_go_on(self, command: Claim, won: Sequence[Job]) -> bool:
+        """Of a closed queue nothing more is looked at."""
+        return len(won) < command.count and self._charter.move is None
 
     def _is_young(self, kept: Kept[Task]) -> bool:
         """Whether it may have been put after the charter was read for this claim."""

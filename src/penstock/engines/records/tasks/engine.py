@@ -178,7 +178,8 @@ class TasksEngine(GroupCommit):
     async def _perform(self, command: AnyCommand) -> Any:
         match command:
             case Claim():
-                await self._require_time()
+                await self._ready()
+                self._charter.require_open()
                 return await self._claims.take(command)
             case Expire():
                 await self._ready()

@@ -96,7 +96,7 @@ def taken_back(task: Task) -> Task:
 
 def adopting(task: Task, move: str) -> Task:
     """As the move may adopt a job into it: all that has no seal came after the closing."""
-    return replace(task if task.sealed == move else taken_back(task), sealed=move)
+    return replace(task if task.sealed else taken_back(task), sealed=move)
 
 
 def is_forgetful(task: Task) -> bool:

@@ -35,7 +35,7 @@ from penstock.engines.records.tasks.names import task_key, task_name
 from penstock.engines.requests import Query, Work
 from penstock.errors import Corrupt, MoveProblem, OutcomeUnknown, PenstockError, StoreUnavailable
 from penstock.kernel.commands import Adopt, Enqueue, Replay
-from penstock.kernel.events import Event
+from penstock.kernel.events import Event, JobEvent
 from penstock.kernel.job import Job, State
 from penstock.kernel.moves import Move
 from penstock.kernel.state import QueueState
@@ -185,19 +185,25 @@ class Turns:
                 return decision.answer
             move = self._charter.move
             assert move is not None
-            is_undone = not decision.events or (is_first and await self._is_taken_back(key))
+            events = decision.events
+            is_undone = not events or (is_first and await self._is_taken_back(key, events[-1]))
         except PenstockError as error:
             raise OutcomeUnknown("enqueue", (id,)) from error
+        if is_undone and await self._charter.still_open():
+            # It was reopened meanwhile, and somebody may have seen the job.
+            return await self.take(work.tenant, id, work)
         if not is_undone:
             # Those who move the queue may take it along.
             raise OutcomeUnknown("enqueue", (id,))
         raise move.refusal()
 
-    async def _is_taken_back(self, key: str) -> bool:
+    async def _is_taken_back(self, key: str, event: JobEvent) -> bool:
         """Whether what was put first under this key, by this turn, is as if it never had been."""
         while True:
             kept = await self.tasks.read(key)
             if kept is None or not self._charter.is_late(kept.document):
+                return False
+            if stories.last_position(kept.document) != event.position:
                 return False
             if await self.tasks.put(key, kept, stories.taken_back(kept.document)) is not None:
                 self._index.forget([old_entry(kept.document)])
