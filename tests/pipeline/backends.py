@@ -41,7 +41,7 @@ def log_of(folder: Path) -> Iterator[Stored]:
 
 def document_of(folder: Path) -> Iterator[Stored]:
     document = json.loads((folder / "queue.json").read_bytes())
-    events = [*document["events"], *document["aside"]]
+    events = [*document["events"], *document.get("aside", [])]
     events += [event for job in document["jobs"] for event in job["events"]]
     for path in folder.glob("archive/*/*.jsonl"):
         jobs = [json.loads(line) for line in path.read_bytes().splitlines()]

@@ -221,6 +221,24 @@ async def test_other_backends_are_asked_what_they_can_answer(
     assert set(plan.asked.not_asked()) == {1, 8, 13, 14, 15, 16, 18}
 
 
+async def test_where_events_are_ordered_per_job_nobody_asks_about_commits(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    url = f"{tmp_path.as_uri()}?layout=tasks"
+    async with penstock.open(url) as made:
+        await made.enqueue_many([penstock.NewJob("work", id=f"job-{n}") for n in range(5)])
+        await made.ack(await made.claim(3))
+    plan = planned(url)
+    assert plan.violations(spark).collect() == []
+    assert "ordered per job" in plan.asked.not_asked()[15]
+    said = plan.asked.capabilities
+    assert said is not None
+    pretended = replace(
+        plan, asked=replace(plan.asked, capabilities=replace(said, events="ordered"))
+    )
+    assert {row["invariant"] for row in pretended.violations(spark).collect()} == {15}
+
+
 async def test_a_lie_in_a_store_of_records_is_found(spark: SparkSession, tmp_path: Path) -> None:
     url = SQLITE.url(tmp_path)
     async with penstock.open(url) as made:

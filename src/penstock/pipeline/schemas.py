@@ -291,11 +291,3 @@ SLO: Final = _table(
 `within_both` counts those that succeeded and waited and ran no longer than they may; `met` says
 whether their share reaches `success_target`.
 """
-
-GOLD_TABLES: Final[Mapping[str, StructType]] = {
-    "throughput": THROUGHPUT,
-    "errors": ERRORS,
-    "workers": WORKERS,
-    "cost": COST,
-    "slo": SLO,
-}

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+from penstock.engines.records.capabilities import record_capabilities
 from penstock.kernel.events import commit_of
 from penstock.kernel.job import State
 from penstock.kernel.tenancy import Scope
@@ -79,11 +80,13 @@ class OptimisticRecords:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            backend="optimistic records", push=True, history=True, versions=False,
-            order="strict", pause="strict", limits="strict", atomic_batch=True, events="ordered",
-            durability="relaxed", multi_process=False, offload=True,
-        )  # fmt: skip
+        return record_capabilities(
+            "optimistic records",
+            push=True,
+            order="strict",
+            durability="relaxed",
+            multi_process=False,
+        )
 
     @property
     def has_own_clock(self) -> bool:

@@ -117,7 +117,7 @@ class LogRead(Struct, frozen=True, kw_only=True):
     def _of_chunk(self, chunk: Chunk) -> list[Row]:
         """Of a backend whose commits are no chain: what each says by itself."""
         events = [decode_event(line) for line in chunk.lines.splitlines()]
-        commits = list(committed(events))
+        commits = committed(events) if self.asked.has_commits else ()
         rows = [_found(each) for one in commits for each in invariants.log_is_a_chain([one])]
         return rows + [row for event in events for row in self._of(event)]
 

@@ -31,6 +31,11 @@ class Asked(Struct, frozen=True, kw_only=True):
     """The newest one of a log, if there is one."""
 
     @property
+    def has_commits(self) -> bool:
+        """Where order is per job there are none, only positions that are times."""
+        return self.capabilities is None or self.capabilities.events == "ordered"
+
+    @property
     def scopes_left_out(self) -> frozenset[str]:
         if self.capabilities is None:
             return frozenset()
@@ -42,7 +47,11 @@ class Asked(Struct, frozen=True, kw_only=True):
         reasons = dict(NEVER)
         if self.capabilities is not None:
             reasons[14] = "only a log has checkpoints; `penstock doctor` looks at each job here"
-            reasons[15] = "commits are no chain here; only the inside of each is looked at"
+            reasons[15] = (
+                "commits are no chain here; only the inside of each is looked at"
+                if self.has_commits
+                else "events are ordered per job here, and not in commits"
+            )
             if ORDER in self.scopes_left_out:
                 reasons[11] = "this backend's order is approximate"
             if PAUSES in self.scopes_left_out:

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from penstock.engines.records.capabilities import record_capabilities
 from penstock.engines.records.postgres.arrays import know_arrays
 from penstock.engines.records.postgres.database import (
     CONNECTIONS_MAX,
@@ -76,20 +77,12 @@ class PostgresStore:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            backend=self._database.name,
+        return record_capabilities(
+            self._database.name,
             push=True,
-            history=True,
-            versions=False,
             # Alone it is strict; of several at once each passes over what another is about to take.
             order="approximate",
-            pause="strict",
-            limits="strict",
-            atomic_batch=True,
-            events="ordered",
             durability="strict" if self._database.is_strict else "relaxed",
-            multi_process=True,
-            offload=True,
         )
 
     @property

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Final
 
+from penstock.engines.records.capabilities import record_capabilities
 from penstock.engines.records.redis import finding, packing
 from penstock.engines.records.redis.connection import Connection
 from penstock.engines.records.redis.ear import Ear
@@ -60,19 +61,12 @@ class RedisStore:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            backend=self._connection.name,
+        return record_capabilities(
+            self._connection.name,
             push=True,
-            history=True,
-            versions=False,
+            # Alone it is strict; of several at once each passes over what another is about to take.
             order="approximate",
-            pause="strict",
-            limits="strict",
-            atomic_batch=True,
-            events="ordered",
             durability=self._durability,
-            multi_process=True,
-            offload=True,
         )
 
     @property

@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
+from penstock.engines.records.capabilities import record_capabilities
 from penstock.engines.records.sqlite.database import Database
 from penstock.engines.records.sqlite.finding import Finder
 from penstock.engines.records.sqlite.objects import Objects
@@ -60,19 +61,11 @@ class SqliteStore:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            backend=self._writing.name,
+        return record_capabilities(
+            self._writing.name,
             push=False,
-            history=True,
-            versions=False,
             order="strict",
-            pause="strict",
-            limits="strict",
-            atomic_batch=True,
-            events="ordered",
             durability="strict" if self._fsync else "relaxed",
-            multi_process=True,
-            offload=True,
         )
 
     @property

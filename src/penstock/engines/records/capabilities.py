@@ -1,0 +1,31 @@
+"""What every store of records can do under the one engine; and what depends on the store."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from penstock.ports.backend import Capabilities
+
+
+def record_capabilities(
+    backend: str,
+    *,
+    push: bool,
+    order: Literal["strict", "approximate"],
+    durability: Literal["strict", "relaxed"],
+    multi_process: bool = True,
+) -> Capabilities:
+    return Capabilities(
+        backend=backend,
+        push=push,
+        history=True,
+        versions=False,
+        order=order,
+        pause="strict",
+        limits="strict",
+        atomic_batch=True,
+        events="ordered",
+        durability=durability,
+        multi_process=multi_process,
+        offload=True,
+    )
