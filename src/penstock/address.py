@@ -15,33 +15,22 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from msgspec import Struct
 
+from penstock.engines.ledger.marker import LAYOUTS
 from penstock.engines.records.tasks.names import INDEX_MODES, shards_in
 from penstock.errors import InvalidURL
 from penstock.errors.addresses import without_credentials
 from penstock.kernel.settings import Settings
 
-SCHEMES: Final = (
-    "memory",
-    "file",
-    "s3",
-    "gs",
-    "az",
-    "sqlite",
-    "postgresql",
-    "postgres",
-    "redis",
-    "rediss",
-)
 STORES: Final = ("file", "s3", "gs", "az")
 """Those of queues that lie in an object store."""
-RECORD_SCHEMES: Final = ("sqlite", "postgresql", "postgres", "redis", "rediss")
-"""Those that keep one record per job, and have no layout."""
 POSTGRES_SCHEMES: Final = ("postgresql", "postgres")
 """Those whose URLs have parameters of the driver's own."""
 REDIS_SCHEMES: Final = ("redis", "rediss")
 SERVER_SCHEMES: Final = (*POSTGRES_SCHEMES, *REDIS_SCHEMES)
 """Those of servers, whose URLs may have credentials."""
-LAYOUTS: Final = ("log", "single", "tasks")
+RECORD_SCHEMES: Final = ("sqlite", *SERVER_SCHEMES)
+"""Those that keep one record per job, and have no layout."""
+SCHEMES: Final = ("memory", *STORES, *RECORD_SCHEMES)
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,49}")
 _PREFIX: Final = re.compile(r"[A-Za-z0-9._:-]+")
 _SETTINGS: Final = frozenset(Settings.__struct_fields__)

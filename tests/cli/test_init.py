@@ -52,6 +52,13 @@ def test_only_a_bucket_can_be_set_up(scheme: str, tmp_path: Path) -> None:
     assert not (tmp_path / "queue").exists()
 
 
+def test_a_server_is_no_bucket_and_its_password_is_not_shown() -> None:
+    ran = Penstock("redis://me:swordfish@127.0.0.1:1/0")("init", "--versioning")
+    assert ran.code == 2
+    assert "redis://…@127.0.0.1:1/0" in " ".join(ran.stderr.split())
+    assert "swordfish" not in ran.stderr
+
+
 def test_an_unknown_layout_is_refused(tmp_path: Path) -> None:
     ran = Penstock(f"file://{tmp_path}/queue")("init", "--layout", "heap")
     assert ran.code == 2

@@ -79,6 +79,6 @@ async def _set_up(address: Address, *, versioning: bool, origins: list[str]) -> 
 
 def _no_bucket(address: Address) -> InvalidInput:
     return InvalidInput(
-        f"--versioning and --cors are for S3 buckets; set up what is at {address.url} by its own "
-        "tools"
+        "--versioning and --cors are for S3 buckets; set up what is at "
+        f"{address.shown_url} by its own tools"
     )

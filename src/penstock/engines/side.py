@@ -7,16 +7,14 @@ of the content, so that nobody works on an altered payload.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Protocol
 
+from penstock.engines.bad_reads import again_if_bad
 from penstock.engines.names import data_key, digest_in
 from penstock.errors import Corrupt
 from penstock.ports.store import ObjectStore, Overwrite
 from penstock.runtime.services import Services
 from penstock.wire.level import digest
-
-READS_OF_A_BAD_OBJECT: Final = 3
-"""An altered answer may be the network's doing; what stays bad is the object's."""
 
 
 class Now(Protocol):
@@ -36,8 +34,10 @@ class SideObjects:
         return key
 
     async def fetch(self, key: str) -> bytes:
-        for _ in range(READS_OF_A_BAD_OBJECT):
+        async def read() -> bytes:
             data = (await self._store.get(key)).data
-            if digest(data) == digest_in(key):
-                return data
-        raise Corrupt(key, "it is not what was kept: truncated or altered")
+            if digest(data) != digest_in(key):
+                raise Corrupt(key, "it is not what was kept: truncated or altered")
+            return data
+
+        return await again_if_bad(read)

@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
+from penstock.engines.bad_reads import again_if_bad
 from penstock.engines.ledger.log.floor import FIRST_SLOT, read_floor
 from penstock.engines.ledger.log.startup import checkpoints, newest_checkpoint
 from penstock.engines.ledger.names import LOG, commit_in, log_key
-from penstock.engines.side import READS_OF_A_BAD_OBJECT
 from penstock.errors import Corrupt, Gap, InvalidOption, ObjectNotFound
 from penstock.kernel.events import position_of
 from penstock.kernel.state import QueueState
@@ -104,19 +104,17 @@ class LogSource:
 
     async def read(self, commit: int) -> Chunk:
         key = log_key(commit)
-        for reads in range(READS_OF_A_BAD_OBJECT):
+
+        async def read() -> Chunk:
             try:
                 data = (await self._store.get(key)).data
-                header, lines = decode_lines(key, data)
             except ObjectNotFound:
                 await self._require_above_floor(commit)
                 raise Corrupt(key, "it is gone, although later commits build on it") from None
-            except Corrupt:
-                if reads == READS_OF_A_BAD_OBJECT - 1:
-                    raise
-            else:
-                return Chunk(key, lines, header.events, commit, header, len(data))
-        raise AssertionError("the last read returns or raises")
+            header, lines = decode_lines(key, data)
+            return Chunk(key, lines, header.events, commit, header, len(data))
+
+        return await again_if_bad(read)
 
     async def _time_of(self, commit: int) -> float:
         header = (await self.read(commit)).header

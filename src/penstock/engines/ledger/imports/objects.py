@@ -11,8 +11,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from penstock.engines.bad_reads import again_if_bad
 from penstock.engines.ledger.names import import_key, run_prefix
-from penstock.engines.side import READS_OF_A_BAD_OBJECT
 from penstock.errors import Corrupt, ObjectNotFound, PenstockError
 from penstock.kernel.manifest import ChunkPlace, NeedsChunk, Row
 from penstock.kernel.segments import Segment
@@ -88,12 +88,7 @@ class ImportObjects:
             self._is_prefetching = False
 
     async def _read(self, key: str, digest: str) -> bytes:
-        for _ in range(READS_OF_A_BAD_OBJECT - 1):
-            try:
-                return await self._read_once(key, digest)
-            except Corrupt:
-                continue
-        return await self._read_once(key, digest)
+        return await again_if_bad(lambda: self._read_once(key, digest))
 
     async def _read_once(self, key: str, digest: str) -> bytes:
         try:

@@ -26,6 +26,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from penstock.engines.bad_reads import READS_OF_A_BAD_OBJECT
 from penstock.engines.consumers import Execute
 from penstock.engines.ledger.journal import Head, Listener
 from penstock.engines.ledger.log.checkpoints import Checkpointer
@@ -36,7 +37,6 @@ from penstock.engines.ledger.log.tail import Tail
 from penstock.engines.ledger.log.vacuum import Vacuum
 from penstock.engines.ledger.names import LOG, log_key
 from penstock.engines.ledger.stored import StoredJournal
-from penstock.engines.side import READS_OF_A_BAD_OBJECT
 from penstock.errors import (
     Corrupt,
     ObjectNotFound,

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
+from penstock.engines.bad_reads import again_if_bad
 from penstock.engines.histories import history_of
 from penstock.engines.ledger.log.floor import read_floor
 from penstock.engines.ledger.names import log_key
-from penstock.engines.side import READS_OF_A_BAD_OBJECT
-from penstock.errors import Corrupt, Gap, ObjectNotFound
+from penstock.errors import Gap, ObjectNotFound
 from penstock.kernel.events import Event, JobEvent, commit_of, position_of
 from penstock.kernel.job import Job
 from penstock.kernel.transitions import TRAIL_POSITIONS_MAX
@@ -41,12 +41,11 @@ class LogReader:
     async def commit(self, commit: int) -> Commit:
         """One commit as it is stored; raises `ObjectNotFound` or, in the end, `Corrupt`."""
         key = log_key(commit)
-        for _ in range(READS_OF_A_BAD_OBJECT - 1):
-            try:
-                return decode_commit(key, (await self._store.get(key)).data)
-            except Corrupt:
-                continue
-        return decode_commit(key, (await self._store.get(key)).data)
+
+        async def read() -> Commit:
+            return decode_commit(key, (await self._store.get(key)).data)
+
+        return await again_if_bad(read)
 
     async def ahead(self, commit: int, count: int) -> list[Commit]:
         """The next so many commits, read at once; fewer where the log ends."""

@@ -11,23 +11,21 @@ altered or cut short is taken for what happened. Lines from before that have nei
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
+from penstock.engines.bad_reads import again_if_bad
 from penstock.engines.ledger.names import ARCHIVE, ASIDE
-from penstock.engines.side import READS_OF_A_BAD_OBJECT
 from penstock.errors import Corrupt, ObjectNotFound
 from penstock.kernel.events import Event, JobEvent, commit_of
 from penstock.kernel.job import Job
 from penstock.ports.store import ObjectStore, Overwrite
 from penstock.wire.commit import CHAIN_START, decode_commit, encode_commit
 from penstock.wire.level import UNREADABLE, digest
-
-Answer = TypeVar("Answer")
 
 
 class ArchivedJob(Struct, frozen=True):
@@ -91,10 +89,10 @@ class Archive:
         async def read() -> list[Event]:
             return decode_commit(key, (await self._store.get(key)).data).events
 
-        return await _again_if_bad(read)
+        return await again_if_bad(read)
 
     async def _records(self, key: str) -> list[ArchivedJob]:
-        return await _again_if_bad(lambda: self._read(key))
+        return await again_if_bad(lambda: self._read(key))
 
     async def _read(self, key: str) -> list[ArchivedJob]:
         try:
@@ -111,15 +109,6 @@ class Archive:
             if record.records and not _is_intact(line):
                 raise Corrupt(key, "a digest is not that of its line: truncated or altered")
         return records
-
-
-async def _again_if_bad(read: Callable[[], Awaitable[Answer]]) -> Answer:
-    for _ in range(READS_OF_A_BAD_OBJECT - 1):
-        try:
-            return await read()
-        except Corrupt:
-            continue
-    return await read()
 
 
 def _key(folder: str, commit_id: str, at: float) -> str:

@@ -25,6 +25,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from penstock.engines.bad_reads import again_if_bad
 from penstock.engines.consumers import Execute, drop_silent
 from penstock.engines.histories import history_of
 from penstock.engines.ledger.imports.sweep import sweep_imports
@@ -42,7 +43,6 @@ from penstock.engines.ledger.single.document import (
 )
 from penstock.engines.ledger.stored import StoredJournal
 from penstock.engines.ledger.sweep import sweep_data
-from penstock.engines.side import READS_OF_A_BAD_OBJECT
 from penstock.errors import (
     Corrupt,
     ObjectNotFound,
@@ -93,12 +93,7 @@ class SingleJournal(StoredJournal):
             )
 
     async def catch_up(self) -> bool:
-        for _ in range(READS_OF_A_BAD_OBJECT - 1):
-            try:
-                return await self._look()
-            except Corrupt:
-                continue
-        return await self._look()
+        return await again_if_bad(self._look)
 
     async def append(self, events: Sequence[Event], at: float) -> bool:
         try:

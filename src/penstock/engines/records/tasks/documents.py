@@ -16,9 +16,8 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from penstock.engines.side import READS_OF_A_BAD_OBJECT
+from penstock.engines.bad_reads import again_if_bad
 from penstock.errors import (
-    Corrupt,
     ObjectNotFound,
     OutcomeUnknown,
     PreconditionFailed,
@@ -72,13 +71,7 @@ class Documents(Generic[Document]):
         self._shows = shows
 
     async def read(self, key: str) -> Kept[Document] | None:
-        for _ in range(READS_OF_A_BAD_OBJECT - 1):
-            try:
-                return await self._read(key)
-            except Corrupt:
-                # The network's doing, or the object's: that shows.
-                continue
-        return await self._read(key)
+        return await again_if_bad(lambda: self._read(key))
 
     async def put(
         self, key: str, before: Kept[Document] | None, after: Document
