@@ -7,17 +7,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StringType, StructField, StructType
 
 import penstock
 from penstock import address
-from penstock.errors import Unsupported
+from penstock.errors import Moved, Unsupported
 from penstock.kernel.job import Job
 from penstock.pipeline.failures import sentence
+from penstock.pipeline.sink.columns import plan
+from penstock.pipeline.sink.enqueuing import enqueue_rows
 from penstock.pipeline.sink.options import parse_write_options
+from tests.migration.ends import migrate
 
 
 @pytest.fixture
@@ -144,6 +149,17 @@ def test_a_queue_that_takes_no_bulk_imports_is_refused_in_one_sentence(
     monkeypatch.setattr(address, "SCHEMES", ("elsewhere",))
     with pytest.raises(Unsupported, match=r"^elsewhere:// does not support bulk imports, which"):
         parse_write_options({"url": "elsewhere://host/queue"})
+
+
+async def test_rows_that_a_queue_refuses_one_by_one_fail_the_write(tmp_path: Path) -> None:
+    url = f"{tmp_path.as_uri()}/queue?layout=tasks"
+    await migrate(url, f"memory://{tmp_path.name}")
+    schema = StructType([StructField("type", StringType()), StructField("id", StringType())])
+    rows = pa.RecordBatch.from_pydict({"type": ["work"] * 2, "id": ["a", "b"]})
+    with pytest.raises(Moved):
+        await asyncio.to_thread(
+            enqueue_rows, iter([rows]), plan(schema), parse_write_options({"url": url})
+        )
 
 
 def test_one_bad_row_among_many_leaves_nothing(spark: SparkSession, url: str) -> None:

@@ -12,12 +12,14 @@ from typing import Any, Final
 
 import msgspec
 
+from penstock.client.arguments import raised
 from penstock.client.blocking import BlockingQueue
 from penstock.client.newjob import NewJob
 from penstock.errors import InvalidInput, Unsupported
 from penstock.kernel.job import DEFAULT_CODEC
 from penstock.pipeline.sink.columns import Array, Plan
 from penstock.pipeline.sink.options import WriteOptions
+from penstock.pipeline.sink.writing import NEVER_NULL
 from penstock.wiring import open_sync
 
 JOBS_PER_COMMIT: Final = 1_000
@@ -38,7 +40,11 @@ def enqueue_rows(batches: Iterator[Array], plan: Plan, options: WriteOptions) ->
                     opened = open_sync(options.address.url, tenant=tenant)
                     queues[tenant] = stack.enter_context(opened)
                 for first in range(0, len(jobs), JOBS_PER_COMMIT):
-                    queues[tenant].enqueue_many(jobs[first : first + JOBS_PER_COMMIT])
+                    # A row that did not get in fails its task; the next attempt brings it again.
+                    for outcome in queues[tenant].enqueue_many(
+                        jobs[first : first + JOBS_PER_COMMIT]
+                    ):
+                        raised(outcome)
 
 
 def _by_tenant(
@@ -56,7 +62,7 @@ def _jobs(batch: Array, plan: Plan) -> Iterator[tuple[str | None, NewJob]]:
     for values in zip(*columns.values(), strict=True):
         said = {name: it for name, it in zip(columns, values, strict=True) if it is not None}
         tenant = said.pop("tenant", None)
-        for name in ("type", "id"):
+        for name in NEVER_NULL:
             if name not in said:
                 raise InvalidInput(f"{name}: it must not be null")
         yield tenant, NewJob(**{**said, "payload": _payload(said.get("payload"), plan.codec)})
