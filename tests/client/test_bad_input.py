@@ -17,6 +17,7 @@ import pytest
 
 import penstock
 from penstock import NewJob, Queue, RetryPolicy
+from penstock.engines.ledger.marker import PROBE_WRITERS
 from penstock.errors import (
     InvalidInput,
     InvalidJob,
@@ -27,6 +28,7 @@ from penstock.errors import (
     PayloadInvalid,
     PayloadTooLarge,
     PenstockError,
+    PutUnknown,
     QueueClosed,
     StoreMissing,
     StoreUnfit,
@@ -376,6 +378,33 @@ async def test_a_store_that_ignores_conditions_is_refused_before_it_takes_a_queu
         async with penstock.open(store=careless):
             pass
     assert await _contents(store) == {}
+
+
+async def test_a_store_that_answers_no_probe_yet_is_asked_again() -> None:
+    class WarmingUp(MemoryStore):
+        refused = 0
+
+        async def put(self, key: str, data: bytes, mode: Any) -> Any:
+            if self.refused < 2 * PROBE_WRITERS:
+                self.refused += 1
+                raise PutUnknown(self.name, key, "no room for it yet")
+            return await super().put(key, data, mode)
+
+    clock = FakeClock(autojump=True)
+    services = Services(clock=clock)
+    async with penstock.open(store=WarmingUp(now=clock.now), services=services) as queue:
+        assert (await queue.enqueue("work")).status == "queued"
+
+
+async def test_a_store_that_never_answers_a_probe_is_not_called_unfit() -> None:
+    class Silent(MemoryStore):
+        async def put(self, key: str, data: bytes, mode: Any) -> Any:
+            raise PutUnknown(self.name, key, "it is silent")
+
+    services = Services(clock=FakeClock(autojump=True))
+    with pytest.raises(PutUnknown, match="no clear answer in 20 tries"):
+        async with penstock.open(store=Silent(), services=services):
+            pass
 
 
 async def test_a_store_that_forgets_is_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -72,6 +73,45 @@ def test_queue_and_warehouse_can_be_in_buckets(
         rows = DeltaTable(uri, storage_options=storage_options(place)).to_pyarrow_table()
     assert sum(rows.column("completed").to_pylist()) == 20
     assert sum(rows.column("enqueued").to_pylist()) == 40
+
+
+@pytest.mark.parametrize("mode", [["--every", "1s"], ["--stream"]], ids=" ".join)
+def test_a_pipeline_that_goes_on_takes_what_comes_until_it_is_interrupted(
+    mode: list[str], tmp_path: Path
+) -> None:
+    queue = (tmp_path / "queue").as_uri()
+    asyncio.run(_work(queue))
+    command = (sys.executable, "-m", "penstock", "pipeline", "run")
+    with subprocess.Popen(
+        [*command, queue, str(tmp_path / "warehouse"), *mode, "--json"],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as goes_on:
+        assert goes_on.stdout is not None
+        seen = 0
+        for line in goes_on.stdout:
+            before, seen = seen, seen + json.loads(line)["tables"].get("jobs", 0)
+            if before < 10 <= seen:
+                asyncio.run(_work(queue))
+            if seen == 20:
+                goes_on.send_signal(signal.SIGINT)
+                break
+        assert goes_on.wait(RUN_SECONDS_MAX) == 130
+    assert seen == 20
+
+
+def test_workers_run_on_spark_from_a_shell(tmp_path: Path) -> None:
+    queue = (tmp_path / "queue").as_uri()
+    with penstock.open_sync(queue) as opened:
+        opened.enqueue_many([penstock.NewJob("square", {"number": n}) for n in range(20)])
+    command = (sys.executable, "-m", "penstock", "worker", "tests.pipeline.spark_tasks:app")
+    done = subprocess.run(
+        [*command, "--url", queue, "--on-spark", "--master", "local[2]", "--tasks", "2",
+         "--burst", "--json"],
+        capture_output=True, text=True, timeout=RUN_SECONDS_MAX, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["completed"] == 20
 
 
 @pytest.mark.parametrize(

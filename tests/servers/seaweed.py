@@ -63,6 +63,7 @@ def running_seaweed(folder: Path) -> Iterator[Seaweed]:
 def _command(program: Path, data: Path, ports: Facts) -> list[str]:
     return [
         str(program),
+        "-logtostderr=true",
         "server",
         f"-dir={data}",
         "-ip=127.0.0.1",
@@ -77,6 +78,8 @@ def _command(program: Path, data: Path, ports: Facts) -> list[str]:
         "-master.peers=none",
         "-master.telemetry=false",
         "-master.volumeSizeLimitMB=128",
-        "-volume.max=0",
+        # A bucket takes seven, most of them empty; by its own reckoning the disk would be full of
+        # them after a few dozen buckets.
+        "-volume.max=10000",
         "-volume.preStopSeconds=0",
     ]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import psycopg
 import redis
 
 from tests.servers.postgres import Postgres
-from tests.servers.redis import Redis
+from tests.servers.redis import Redis, own_redis
 
 
-def test_redis_keeps_until_it_is_emptied(redis_server: Redis) -> None:
-    with redis.Redis.from_url(redis_server.url) as client:
+def test_redis_keeps_until_it_is_emptied(tmp_path: Path) -> None:
+    """On a server of its own: the others' tests run on the shared one just now."""
+    with own_redis(tmp_path) as own, redis.Redis.from_url(own.url) as client:
         client.set("key", "value")
         assert client.get("key") == b"value"
-        redis_server.empty()
+        Redis(own.url).empty()
         assert client.get("key") is None
 
 
