@@ -106,7 +106,8 @@ async def test_a_number_that_is_given_again_is_not_taken_for_ones_own(
 
 async def test_sessions_that_are_ended_in_the_middle_lose_nothing(url: str, database: str) -> None:
     end = (
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'penstock'"
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE application_name = 'penstock' AND datname = current_database()"
     )
     async with asyncio.timeout(120):
         toiler = await _toiler(url)
