@@ -10,19 +10,35 @@ It needs the standard library alone, because rivals run it in an environment of 
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 LOOK_SECONDS: Final = 0.001
 BATCH: Final = 1_000
 """How many jobs go into one call of those that can enqueue many at once."""
+BATCHES_AT_ONCE: Final = 2
+"""How many such calls an async client keeps under way: one is prepared while another is written."""
 CLIENT_TASKS: Final = 64
 """How many calls an async client without such a call keeps under way."""
+
+
+async def in_batches(jobs: int, senders: Sequence[Callable[[int], Awaitable[object]]]) -> float:
+    """How long they take together, each of whom enqueues so many as it is told at a time."""
+    counts = iter([min(BATCH, jobs - start) for start in range(0, jobs, BATCH)])
+
+    async def call(send: Callable[[int], Awaitable[object]]) -> None:
+        for count in counts:
+            await send(count)
+
+    started_at = time.perf_counter()
+    await asyncio.gather(*map(call, senders))
+    return time.perf_counter() - started_at
 
 
 class Calls:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from typing import Any, Final
 
 import penstock
-from bench.contest import BATCH, Calls, say
+from bench.contest import BATCHES_AT_ONCE, Calls, in_batches, say
 from bench.load import PAYLOAD
 from penstock.runtime.loops import new_loop
 
@@ -43,8 +42,8 @@ async def _fill(url: str, jobs: int) -> float:
     app.relocate(url)
     async with app:
         payload: dict[str, Any] = PAYLOAD
-        started_at = time.perf_counter()
-        for start in range(0, jobs, BATCH):
-            count = min(BATCH, jobs - start)
+
+        async def send(count: int) -> None:
             await app.enqueue_many([noop.job(**payload) for _ in range(count)])
-        return time.perf_counter() - started_at
+
+        return await in_batches(jobs, [send] * BATCHES_AT_ONCE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
+from functools import partial
 from typing import Any, Final
 
 # Of another environment than the type checker's.
@@ -13,26 +13,27 @@ import uvloop
 from pgqueuer import AsyncpgDriver, PgQueuer, Queries  # type: ignore[import-not-found]
 from pgqueuer.models import Job  # type: ignore[import-not-found]
 
-from bench.contest import BATCH, counted
+from bench.contest import BATCHES_AT_ONCE, counted, in_batches
 from bench.load import PAYLOAD_JSON
 
 CLAIM: Final = "BENCH_CLAIM"
 """The variable that says how many jobs a worker takes at a time."""
 
 
+async def _send(client: Queries, count: int) -> None:
+    await client.enqueue(["noop"] * count, [PAYLOAD_JSON] * count, [0] * count)
+
+
 def enqueue(url: str, jobs: int) -> float:
     async def fill() -> float:
-        connection = await asyncpg.connect(url)
-        queries = Queries(AsyncpgDriver(connection))
-        await queries.install()
-        started_at = time.perf_counter()
-        for start in range(0, jobs, BATCH):
-            count = min(BATCH, jobs - start)
-            await queries.enqueue(["noop"] * count, [PAYLOAD_JSON] * count, [0] * count)
-        seconds = time.perf_counter() - started_at
+        connections = [await asyncpg.connect(url) for _ in range(BATCHES_AT_ONCE)]
+        clients = [Queries(AsyncpgDriver(connection)) for connection in connections]
+        await clients[0].install()
+        seconds = await in_batches(jobs, [partial(_send, client) for client in clients])
         # As autovacuum would soon do; without it the worker was a quarter slower.
-        await connection.execute("VACUUM ANALYZE pgqueuer")
-        await connection.close()
+        await connections[0].execute("VACUUM ANALYZE pgqueuer")
+        for connection in connections:
+            await connection.close()
         return seconds
 
     seconds: float = uvloop.run(fill())

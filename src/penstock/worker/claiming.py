@@ -1,4 +1,8 @@
-"""Claiming: as many jobs at once as there is room for, and none before there is."""
+"""Claiming: as many jobs at once as there is room for, and none before there is.
+
+Where commits are a server's work, room is filled in waves: while one is on its way the jobs of the
+other run. Only one claims while nothing piles up, so that an idle worker asks no more often for it.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +51,15 @@ class Claiming:
         self._settler = settler
         self._start = start
         self._types_without_process = _types_without_process(app)
+        self._waves = queue.capabilities.waves
+        self._backlog = asyncio.Event()
+        """Set while claims get all that they ask for."""
         self._claimed = 0
+
+    @property
+    def helpers(self) -> int:
+        """How many are to `help` the one that runs."""
+        return self._waves - 1
 
     async def run(self, stopping: asyncio.Event) -> None:
         backoff = self._services.backoff(0.1, 5.0)
@@ -67,6 +79,18 @@ class Claiming:
                 self._complaints.fine()
                 backoff.reset()
 
+    async def help(self) -> None:
+        """Claims too while there is a backlog, and leaves what goes wrong to the one that runs."""
+        while True:
+            await self._backlog.wait()
+            try:
+                if not any(self._wanted()):
+                    await self._room.changed()
+                else:
+                    await self._claim()
+            except (StoreError, OutcomeUnknown, BeingFilled):
+                self._backlog.clear()
+
     @property
     def _left(self) -> float:
         jobs_max = self._options.jobs_max
@@ -74,7 +98,8 @@ class Claiming:
 
     def _wanted(self) -> tuple[int, int]:
         """How many jobs can start, of any type, and more of those types that need no process."""
-        free = int(min(self._room.free, self._left))
+        wave = -(-self._room.limit // self._waves)
+        free = int(min(self._room.free, wave, self._left - self._room.kept))
         if self._types_without_process is None:
             return free, 0
         any_type = min(free, self._room.free_processes)
@@ -96,9 +121,14 @@ class Claiming:
             for count, types in ((any_type, None), (more, self._types_without_process))
             if count > 0
         ]
-        # Sent together, two claims share a commit.
-        answers = await asyncio.gather(*claims) if len(claims) > 1 else [await claims[0]]
+        with self._room.keep(any_type + more):
+            # Sent together, two claims share a commit.
+            answers = await asyncio.gather(*claims) if len(claims) > 1 else [await claims[0]]
         jobs = [job for claimed in answers for job in claimed]
+        if len(jobs) < any_type + more:
+            self._backlog.clear()
+        else:
+            self._backlog.set()
         if clock.elapsed() - sent_at > (1 - LEASE_LEFT_MIN) * lease_seconds:
             await self._queue.release(jobs)
             return bool(jobs)

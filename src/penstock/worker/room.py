@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any
 
 from penstock.runtime.tasks import Signal
@@ -22,6 +24,8 @@ class Room:
         self.ended = 0
         """How many attempts are over."""
         self.runs: set[Run] = set()
+        self.kept = 0
+        """How much is kept for jobs that have been asked for."""
         self.lingering = 0
         """Threads whose attempt is over, and which have not noticed."""
         self._processes = processes
@@ -33,7 +37,7 @@ class Room:
     @property
     def free(self) -> int:
         # Where the limit was lowered, those above it finish first.
-        return max(0, self.limit - len(self.runs) - self.lingering)
+        return max(0, self.limit - len(self.runs) - self.kept - self.lingering)
 
     @property
     def free_processes(self) -> int:
@@ -41,7 +45,17 @@ class Room:
 
     @property
     def is_idle(self) -> bool:
-        return not self.runs
+        return not self.runs and not self.kept
+
+    @contextmanager
+    def keep(self, count: int) -> Iterator[None]:
+        """Has room ready for so many jobs until it is known how many come."""
+        self.kept += count
+        try:
+            yield
+        finally:
+            self.kept -= count
+            self._changes.set()
 
     def take(self, run: Run) -> None:
         if not self.runs:

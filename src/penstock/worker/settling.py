@@ -34,6 +34,8 @@ class Settler:
         self._settled = settled
         self._complaints = complaints
         self._waiting: list[Ending] = []
+        self._batches = 0
+        """How many are on their way."""
         self._arrived = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -44,12 +46,17 @@ class Settler:
         self._arrived.set()
 
     async def run(self) -> None:
+        """May run several times at once, for as many batches on their way."""
         while True:
             await self._arrived.wait()
             self._arrived.clear()
             endings, self._waiting = self._waiting, []
+            if not endings:
+                continue
+            self._batches += 1
             await self._settle(endings)
-            if not self._waiting:
+            self._batches -= 1
+            if not self._waiting and not self._batches:
                 self._empty.set()
 
     @property

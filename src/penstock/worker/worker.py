@@ -137,11 +137,17 @@ class Worker:
         heart = self._heart(queue, settler)
         cancellations = Cancellations(queue, self._services.clock, self._room, heart)
         registration = Registration(queue, self._services, lambda: self._describe(queue))
-        settling = self._tasks.start("settling", settler.run())
-        claiming = self._tasks.start("claims", self._claiming(queue, settler).run(self._stopping))
+        claiming = self._claiming(queue, settler)
+        settling = {
+            self._tasks.start("settling", settler.run()) for _ in range(queue.capabilities.waves)
+        }
+        claims = {
+            self._tasks.start("claims", claiming.run(self._stopping)),
+            *(self._tasks.start("claims", claiming.help()) for _ in range(claiming.helpers)),
+        }
         essential = {
-            settling,
-            claiming,
+            *settling,
+            *claims,
             self._tasks.start("heartbeats", heart.run()),
             self._tasks.start("cancellations", cancellations.run()),
             self._tasks.start("registration", registration.run()),
@@ -162,7 +168,8 @@ class Worker:
             self._hurry.set()
             raise
         finally:
-            claiming.cancel()
+            for claim in claims:
+                claim.cancel()
             await self._wind_down(settler, settling, registration)
 
     def _claiming(self, queue: Queue, settler: Settler) -> Claiming:
@@ -249,7 +256,7 @@ class Worker:
                 attempt.lose(moved)
 
     async def _wind_down(
-        self, settler: Settler, settling: asyncio.Task[Any], registration: Registration
+        self, settler: Settler, settling: set[asyncio.Task[Any]], registration: Registration
     ) -> None:
         try:
             await self._drain(settler)
@@ -257,8 +264,8 @@ class Worker:
             told = self._tasks.start("last words", settler.drained())
             hurry = self._tasks.start("hurry", self._hurry.wait())
             seconds = self.options.lease_seconds
-            await _any_of({told, settling, hurry}, seconds)
-            await _any_of({told, settling}, STOP_SECONDS_MAX)
+            await _any_of({told, hurry, *settling}, seconds)
+            await _any_of({told, *settling}, STOP_SECONDS_MAX)
             if not told.done():
                 logger.warning("the queue could not be told how some jobs ended; they run again")
             await self._hooks.end()

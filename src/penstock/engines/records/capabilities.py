@@ -14,6 +14,7 @@ def record_capabilities(
     order: Literal["strict", "approximate"],
     durability: Literal["strict", "relaxed"],
     multi_process: bool = True,
+    waves: int = 1,
 ) -> Capabilities:
     return Capabilities(
         backend=backend,
@@ -28,4 +29,5 @@ def record_capabilities(
         durability=durability,
         multi_process=multi_process,
         offload=True,
+        waves=waves,
     )

@@ -56,6 +56,7 @@ from penstock.wire.record import Charter
 EXPIRIES_PER_TURN_MAX: Final = 10_000
 RETIREMENTS_PER_TURN: Final = 1_000
 """How many finished jobs leave with one turn at most, or twice as many as it has items."""
+LARGE_CLAIM: Final = 16
 _ROUNDING_SECONDS: Final = 0.001
 """A little too much is read rather than too little; the kernel decides to the digit."""
 
@@ -78,7 +79,10 @@ class Look(Query):
 
 
 def runs(requests: list[Request]) -> Iterator[list[Request]]:
-    """The requests in order, cut so that each run can be read for at once."""
+    """The requests in order, cut so that each run can be read for at once.
+
+    A large claim ends its run: what it gets can be worked on while the next is written.
+    """
     run: list[Request] = []
     for request in requests:
         if isinstance(request.work, _CHARTER_COMMANDS):
@@ -86,8 +90,11 @@ def runs(requests: list[Request]) -> Iterator[list[Request]]:
                 yield run
             yield [request]
             run = []
-        else:
-            run.append(request)
+            continue
+        run.append(request)
+        if isinstance(request.work, Claim) and request.work.count >= LARGE_CLAIM:
+            yield run
+            run = []
     if run:
         yield run
 

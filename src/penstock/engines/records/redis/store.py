@@ -66,6 +66,7 @@ class RedisStore:
             push=True,
             # Alone it is strict; of several at once each passes over what another is about to take.
             order="approximate",
+            waves=2,
             durability=self._durability,
         )
 
@@ -163,7 +164,7 @@ class RedisStore:
             before, head = head, found.head
             self._head = head
             if head.charter_version == before.charter_version:
-                if head.commit != before.commit:
+                if head != before:
                     # Others were here. Times and counts go by now; what to look for is the same.
                     ask(head)
                 return found
