@@ -35,6 +35,9 @@ ELSEWHERE = "s3://elsewhere/queue"
 MOVE = MoveQueue(SYSTEM_TENANT, "m1", ELSEWHERE)
 FILL = BeginFilling(SYSTEM_TENANT, "m1", ELSEWHERE, 2e9)
 PUTS_MAX = 100
+MOVES = 12
+NUMBERS_END = 2**63
+"""What the databases that a queue may move to count as an integer ends here."""
 OPEN = EndFilling(SYSTEM_TENANT, "m1", 0, "", 0, DEFAULT_SETTINGS, {}, {}, (), {})
 
 
@@ -367,3 +370,20 @@ async def _expect_one_side(source: World, target: World) -> None:
             await here.release(await here.claim(1))
         with contextlib.suppress(BeingFilled):
             assert await there.claim(1) == []
+
+
+async def test_fences_grow_with_every_move_and_stay_numbers_that_any_store_can_keep() -> None:
+    here, fences = World(), [0]
+    async with here.open() as queue:
+        await queue.enqueue("work", id="job")
+    for n in range(1, MOVES + 1):
+        async with here.open() as queue:
+            for _ in range(2):
+                job = await claim_one(queue)
+                assert job.lease is not None
+                assert fences[-1] < job.lease.fence < NUMBERS_END
+                fences.append(job.lease.fence)
+                await queue.release(job)
+        there = World(n)
+        await _move(here, there, here.store, there.store)
+        here = there
