@@ -26,6 +26,7 @@ from penstock.engines.records.tasks.turns import (
     TurnsLost,
 )
 from penstock.engines.requests import Work
+from penstock.errors import FormatError
 from penstock.kernel.events import Event, QueueEvent
 from penstock.kernel.moves import Move, under_way
 from penstock.ports.store import ObjectStore
@@ -76,7 +77,12 @@ class CharterStore:
     async def refresh(self) -> None:
         self._begun += 1
         number = self._begun
-        kept = await self._documents.read(CHARTER)
+        try:
+            kept = await self._documents.read(CHARTER)
+        except FormatError:
+            # Nobody goes on by what was read before.
+            self._read_at = float("-inf")
+            raise
         if number > self._shown:
             self._kept, self._shown = kept, number
             self._read_at = self._services.clock.elapsed()

@@ -41,7 +41,7 @@ from penstock.engines.records.tasks.names import (
 )
 from penstock.engines.records.tasks.scanning import Scanner
 from penstock.engines.records.tasks.turns import Clearance, Turns, TurnsLost
-from penstock.errors import FormatError
+from penstock.errors import Corrupt
 from penstock.kernel.commands import Claim
 from penstock.kernel.job import Job
 from penstock.runtime.services import Services
@@ -311,7 +311,7 @@ class Claims:
             kept = await self._turns.tasks.read(key)
             if kept is not None:
                 kept = await self._turns.settled(key, kept)
-        except FormatError as error:
+        except Corrupt as error:
             logger.warning("a job can't be claimed: %s", error)
             self._shunned[entry.name] = self._services.clock.elapsed() + SHUNNED_SECONDS
             return None
