@@ -41,7 +41,7 @@ from penstock.engines.records.tasks.names import (
 )
 from penstock.engines.records.tasks.scanning import Scanner
 from penstock.engines.records.tasks.turns import Clearance, Turns, TurnsLost
-from penstock.errors import Corrupt
+from penstock.errors import Corrupt, OutcomeUnknown, PenstockError
 from penstock.kernel.commands import Claim
 from penstock.kernel.job import Job
 from penstock.runtime.services import Services
@@ -149,11 +149,17 @@ class Claims:
         won: list[Job] = []
         command = attempt.command
         wanted = self.wanted(command.tenant, command.queues, command.types)
-        if self._services.clock.elapsed() - self._dealt_at <= HAND_SECONDS:
-            await self._play(attempt, wanted, won)
-        round = _Round(self._shards)
-        while self._may_go_on(attempt, won) and await self._deal(wanted, round):
-            await self._play(attempt, wanted, won)
+        try:
+            if self._services.clock.elapsed() - self._dealt_at <= HAND_SECONDS:
+                await self._play(attempt, wanted, won)
+            round = _Round(self._shards)
+            while self._may_go_on(attempt, won) and await self._deal(wanted, round):
+                await self._play(attempt, wanted, won)
+        except PenstockError as error:
+            # What was won in spite of trouble with another is given out all the same.
+            if not won:
+                raise
+            logger.warning("a claim got less than it might have: %s", error)
         return won
 
     def wanted(
@@ -262,11 +268,10 @@ class Claims:
                 self._under_way -= names
             self._hand.update({entry.key: entry for entry, _ in fresh[missing:]})
             won += [job for job in taken if isinstance(job, Job)]
-            if not won:
-                # What was won in spite of trouble with another is given out all the same.
-                for trouble in taken:
-                    if isinstance(trouble, BaseException):
-                        raise trouble
+            troubles = [trouble for trouble in taken if isinstance(trouble, BaseException)]
+            if troubles:
+                # Where one says that it may have been taken, none says that nothing was.
+                raise min(troubles, key=lambda trouble: not isinstance(trouble, OutcomeUnknown))
             is_lost = len(fresh) < len(picks) or not all(isinstance(job, Job) for job in taken)
             self._note(is_lost=is_lost)
 

@@ -322,10 +322,11 @@ class Turns:
             if put is not None:
                 self._index.forget([old_entry(kept.document)])
                 self._tell([event])
-                return put
+                if put.version is not None:
+                    return put
             found = await self.tasks.read(key)
-            if found is None:
-                return None
+            if found is None or put is not None:
+                return found or put
             if found.document.opening != event:
                 is_true = event in found.document.events
                 return found if is_true else None
