@@ -15,6 +15,12 @@ from penstock.ports.store import ObjectStore
 from penstock.stores.memory import MemoryStore
 from penstock.testing.clock import FakeClock
 from penstock.testing.conformance.backend import BackendConformance, Connect
+from penstock.testing.conformance.backend.claiming import Claiming
+from penstock.testing.conformance.backend.deduplication import Deduplication
+from penstock.testing.conformance.backend.expiry import Expiry
+from penstock.testing.conformance.backend.handles import Setting
+from penstock.testing.conformance.backend.leases import Leases
+from penstock.testing.conformance.backend.moving import Moving
 from penstock.testing.optimistic_records import OptimisticRecords, SharedRecords
 from penstock.testing.stamped_store import Stamped
 from tests.servers.azure import ACCOUNT, ACCOUNT_KEY, Azurite
@@ -42,6 +48,19 @@ def bucket(seaweed: Seaweed) -> str:
 @pytest.fixture(scope="module")
 def container(azurite: Azurite) -> str:
     return azurite.new_container()
+
+
+@pytest.fixture
+def azure_url(azurite: Azurite, container: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", ACCOUNT)
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", ACCOUNT_KEY)
+    return f"az://{container}/{uuid4().hex}?endpoint={azurite.endpoint}"
+
+
+@pytest.fixture
+def gcs_url(gcs_double: GcsDouble, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("GOOGLE_BEARER_TOKEN", TOKEN)
+    return f"gs://{gcs_double.new_bucket()}/queue?endpoint={gcs_double.endpoint}"
 
 
 class TestMemory(BackendConformance):
@@ -152,18 +171,32 @@ class TestSeaweedTasks(BackendConformance):
 @pytest.mark.usefixtures("stamped")
 class TestAzurite(BackendConformance):
     @pytest.fixture
-    def connect(self, azurite: Azurite, container: str, monkeypatch: pytest.MonkeyPatch) -> Connect:
-        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", ACCOUNT)
-        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", ACCOUNT_KEY)
-        url = f"az://{container}/{uuid4().hex}?endpoint={azurite.endpoint}"
-        return functools.partial(penstock.open, url)
+    def connect(self, azure_url: str) -> Connect:
+        return functools.partial(penstock.open, azure_url)
+
+
+@pytest.mark.asyncio
+@pytest.mark.xdist_group("azure")
+@pytest.mark.usefixtures("stamped")
+class TestAzuriteTasks(Claiming, Leases, Expiry, Deduplication, Moving, Setting):
+    """Where conditions and listings matter; the rest is as on other stores, and this one slow."""
+
+    @pytest.fixture
+    def connect(self, azure_url: str) -> Connect:
+        return functools.partial(penstock.open, azure_url, layout="tasks")
 
 
 @pytest.mark.xdist_group("gcs")
 @pytest.mark.usefixtures("stamped")
 class TestGcsDouble(BackendConformance):
     @pytest.fixture
-    def connect(self, gcs_double: GcsDouble, monkeypatch: pytest.MonkeyPatch) -> Connect:
-        monkeypatch.setenv("GOOGLE_BEARER_TOKEN", TOKEN)
-        url = f"gs://{gcs_double.new_bucket()}/queue?endpoint={gcs_double.endpoint}"
-        return functools.partial(penstock.open, url)
+    def connect(self, gcs_url: str) -> Connect:
+        return functools.partial(penstock.open, gcs_url)
+
+
+@pytest.mark.xdist_group("gcs")
+@pytest.mark.usefixtures("stamped")
+class TestGcsDoubleTasks(BackendConformance):
+    @pytest.fixture
+    def connect(self, gcs_url: str) -> Connect:
+        return functools.partial(penstock.open, gcs_url, layout="tasks")

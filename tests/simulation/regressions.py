@@ -15,4 +15,8 @@ REGRESSIONS: dict[tuple[int, str | None], str] = {
     (13304, None): "the same",
     (22652, None): "the history of a job that left while it was looked up raised KeyError",
     (2767, "log"): "the simulation ended while a replay was still on its way",
+    (32, "tasks"): "a claim that had won a job was told of trouble with the next one instead",
+    (138, "tasks"): "a job that was opened for another and replaced since was to be replaced again",
+    (233, "tasks"): "a put that was refused as an echo, and then not read, was called certain",
+    (830, "tasks"): "processes that follow one that is ahead counted in step: two equal fences",
 }

@@ -13,6 +13,8 @@ from tests.simulation.regressions import REGRESSIONS
 
 SEEDS = 300
 SEEDS_PER_CHUNK = 10
+SEEDS_OF_TASKS = 100
+"""This layout is not among those that a seed draws by itself."""
 
 
 @pytest.fixture(autouse=True)
@@ -32,14 +34,24 @@ def test_all_invariants_hold_whatever_the_seed_brings(start: int) -> None:
         assert not report.violations, f"seed {seed}"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(0, SEEDS_OF_TASKS, SEEDS_PER_CHUNK))
+def test_with_one_object_per_job_each_job_keeps_its_invariants(start: int) -> None:
+    for seed in range(start, start + SEEDS_PER_CHUNK):
+        report = run_seed(seed, "tasks")
+        assert report.commits, "nothing happened"
+        assert not report.violations, f"seed {seed}"
+
+
 @pytest.mark.parametrize(("seed", "layout"), REGRESSIONS, ids=str)
 def test_seeds_that_once_failed_do_so_no_more(seed: int, layout: str | None) -> None:
     assert not run_seed(seed, layout).violations, REGRESSIONS[seed, layout]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 5, 8])
-def test_a_seed_decides_everything(seed: int) -> None:
-    assert run_seed(seed).trace == run_seed(seed).trace
+@pytest.mark.parametrize("layout", [None, "tasks"])
+def test_a_seed_decides_everything(seed: int, layout: str | None) -> None:
+    assert run_seed(seed, layout).trace == run_seed(seed, layout).trace
 
 
 def test_seeds_differ() -> None:

@@ -18,13 +18,16 @@ from penstock.engines.ledger.names import log_key
 from penstock.engines.ledger.single.document import Document
 from penstock.engines.ledger.sweep import needed_data
 from penstock.engines.names import DATA
+from penstock.engines.records.tasks import documents
+from penstock.engines.records.tasks.documents import Documents
+from penstock.engines.records.tasks.index import Index
 from penstock.engines.requests import Query, Request
 from penstock.errors import Corrupt, LeaseLost, PreconditionFailed, PutUnknown, StoreError
 from penstock.kernel import decide, importing
 from penstock.kernel.job import Job, Lease, State
 from penstock.kernel.manifest import NeedsChunk
 from penstock.kernel.state import QueueState
-from penstock.ports.store import Create, ObjectStore
+from penstock.ports.store import Create, ObjectStore, Overwrite
 from penstock.wire import snapshot
 from penstock.wire.level import UNREADABLE
 from penstock.wire.snapshot import CheckpointHead
@@ -181,6 +184,34 @@ def runs_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(importing, "_is_published", lambda state, command: False)
 
 
+def tasks_are_overwritten(patch: pytest.MonkeyPatch) -> None:
+    """Of tasks: a job is put as it was decided on, whoever has changed it since."""
+    patch.setattr(documents, "Replace", lambda version: Overwrite())
+
+
+def any_put_is_ones_own(patch: pytest.MonkeyPatch) -> None:
+    """Of tasks: nobody looks whose put it was that stands there."""
+    patch.setattr(documents, "NONCE_CHARACTERS", 0)
+
+
+def no_put_is_ones_own(patch: pytest.MonkeyPatch) -> None:
+    """Of tasks: what was refused is taken for lost, though it may be the echo of one's own yes."""
+
+    async def refused(self: Documents[Any], *put: Any) -> None:
+        return None
+
+    patch.setattr(Documents, "_refused", refused)
+
+
+def jobs_are_in_no_index(patch: pytest.MonkeyPatch) -> None:
+    """Of tasks: a job is put without the entry by which it is found."""
+
+    async def announce(self: Index, job: Job) -> None:
+        return None
+
+    patch.setattr(Index, "announce", announce)
+
+
 class Variant(NamedTuple):
     patch: Patch
     layout: str | None
@@ -205,4 +236,8 @@ VARIANTS: dict[str, Variant] = {
     "9 any lease will do": Variant(any_lease_will_do, None, 30),
     "10 sweeps forbid nothing": Variant(sweeps_forbid_nothing, "log", 63),
     "imports: runs are forgotten": Variant(runs_are_forgotten, "log", 0),
+    "tasks: jobs are overwritten": Variant(tasks_are_overwritten, "tasks", 0),
+    "tasks: any put is one's own": Variant(any_put_is_ones_own, "tasks", 0),
+    "tasks: no put is one's own": Variant(no_put_is_ones_own, "tasks", 6),
+    "tasks: jobs are in no index": Variant(jobs_are_in_no_index, "tasks", 0),
 }

@@ -9,8 +9,16 @@ import pytest
 import penstock
 from penstock import NewJob
 from penstock.engines.records.tasks import index
-from penstock.engines.records.tasks.names import READY, SHARDS, shard_of, shards_in, task_name
+from penstock.engines.records.tasks.names import (
+    LEASES,
+    READY,
+    SHARDS,
+    shard_of,
+    shards_in,
+    task_name,
+)
 from penstock.errors import InvalidURL
+from penstock.kernel.commands import Claim
 from penstock.stores.layers.counting import Counting
 from penstock.testing.conformance.backend.steps import claim_one, ids
 from tests.tasks_layout.worlds import World
@@ -111,7 +119,10 @@ async def test_many_workers_that_race_get_each_job_once() -> None:
 @pytest.mark.parametrize(
     ("keyed", "requests"), [(False, REQUESTS_PER_JOB), (True, REQUESTS_PER_KEYED_JOB)]
 )
-async def test_a_job_costs_so_many_requests_listings_aside(keyed: bool, requests: int) -> None:
+@pytest.mark.parametrize("seconds", [0, 10], ids=["right away", "later"])
+async def test_a_job_costs_so_many_requests_listings_aside(
+    keyed: bool, requests: int, seconds: float
+) -> None:
     world = World()
     store = Counting(world.store)
     async with world.open(store) as queue:
@@ -120,8 +131,7 @@ async def test_a_job_costs_so_many_requests_listings_aside(keyed: bool, requests
         for n in range(20):
             await queue.enqueue("work", id=str(n), key=f"k{n}" if keyed else None)
         used = [store.requests.since(before)]
-        # The claim of a job that was put just now looks at the charter once more.
-        await world.clock.advance(10)
+        await world.clock.advance(seconds)
         await queue.stats()
         before = store.requests
         for _ in range(20):
@@ -138,3 +148,31 @@ async def test_an_idle_look_is_one_listing() -> None:
         before = store.requests
         await queue.wait_for_work(timeout_seconds=0.01)
         assert store.requests.since(before).total == 1
+
+
+async def test_what_another_process_pauses_or_resumes_holds_for_the_next_claim() -> None:
+    world = World()
+    store = Counting(world.store)
+    async with world.open(store) as queue, world.open() as other:
+        await queue.enqueue_many([NewJob("work", id=str(n)) for n in range(50)])
+        await other.pause("default")
+        before = store.requests
+        assert await queue.claim() == []
+        assert store.requests.since(before).total < 12, "one task was read, and not all of them"
+        assert await world.keys(LEASES) == [], "it was announced, and is not to come"
+        await other.resume("default")
+        assert len(await queue.claim(50)) == 50
+    assert await world.troubles() == {}
+
+
+async def test_a_claim_that_is_asked_again_reads_no_backlog() -> None:
+    world = World()
+    store = Counting(world.store)
+    async with world.open(store) as queue:
+        await queue.enqueue_many([NewJob("work", id=str(n)) for n in range(50)])
+        claim = Claim("default", "secret", 1, 30, None, None, None)
+        given = await queue._backend.execute(claim)
+        before = store.requests
+        assert await queue._backend.execute(claim) == given
+        assert store.requests.since(before).total < 12
+    assert await world.troubles() == {}

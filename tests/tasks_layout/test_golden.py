@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from penstock.engines.records.tasks.names import CHARTER
-from penstock.errors import Corrupt, NewerFormat
+from penstock.errors import Corrupt
 from penstock.kernel.job import State
 from penstock.ports.store import Create
 from penstock.testing.conformance.backend.steps import claim_one, found, ids, story
-from penstock.wire.level import FORMAT_LEVEL, signed
 from penstock.wire.task import (
     decode_charter_object,
     decode_key,
@@ -54,12 +53,6 @@ def test_one_changed_bit_is_seen(path: Path) -> None:
         with pytest.raises(Corrupt):
             _again(_key(path), bytes(data))
         data[place] ^= 1
-
-
-def test_a_newer_document_is_refused_as_such() -> None:
-    newer = signed(b'{"format":%d,"something":"else"}' % (FORMAT_LEVEL + 1))
-    with pytest.raises(NewerFormat):
-        decode_task("tasks/0/default.job.json", newer)
 
 
 async def test_a_queue_that_was_written_before_goes_on() -> None:

@@ -14,7 +14,7 @@ from penstock import NewJob, Queue
 from penstock.engines.calibration import CommitClock
 from penstock.engines.records.tasks.charter import CharterStore
 from penstock.engines.records.tasks.decisions import Decider
-from penstock.engines.records.tasks.names import CHARTER, KEYS, TASKS
+from penstock.engines.records.tasks.names import CHARTER, KEYS, READY, TASKS
 from penstock.engines.records.tasks.positions import Positions
 from penstock.errors import BeingFilled, Moved, OutcomeUnknown, StoreDenied
 from penstock.kernel.commands import Adopt, BeginFilling, EndFilling, MoveQueue, ReopenQueue
@@ -35,6 +35,9 @@ ELSEWHERE = "s3://elsewhere/queue"
 MOVE = MoveQueue(SYSTEM_TENANT, "m1", ELSEWHERE)
 FILL = BeginFilling(SYSTEM_TENANT, "m1", ELSEWHERE, 2e9)
 PUTS_MAX = 100
+MOVES = 12
+NUMBERS_END = 2**63
+"""What the databases that a queue may move to count as an integer ends here."""
 OPEN = EndFilling(SYSTEM_TENANT, "m1", 0, "", 0, DEFAULT_SETTINGS, {}, {}, (), {})
 
 
@@ -56,12 +59,13 @@ class Gate:
 
 
 class Gated(Layer):
-    """A slow connection: a put, a listing, or the answer to a get takes as long as it has to."""
+    """A slow connection: each request, or the answer to a get, takes as long as it has to."""
 
     def __init__(self, store: ObjectStore) -> None:
         super().__init__(store)
         self.put_gate: Gate | None = None
         self.list_gate: Gate | None = None
+        self.get_gate: Gate | None = None
         self.got_gate: Gate | None = None
 
     async def put(self, key: str, data: bytes, mode: PutMode) -> Written:
@@ -70,6 +74,8 @@ class Gated(Layer):
         return await self._store.put(key, data, mode)
 
     async def get(self, key: str) -> StoredObject:
+        if self.get_gate is not None:
+            await self.get_gate.pass_by(key)
         stored = await self._store.get(key)
         if self.got_gate is not None:
             await self.got_gate.pass_by(key)
@@ -183,21 +189,22 @@ async def test_a_key_that_is_taken_after_the_closing_revives_nothing() -> None:
         assert await moved_to_memory(mover) == []
 
 
-async def test_a_claim_that_began_before_the_closing_gets_no_job_that_came_after() -> None:
+@pytest.mark.parametrize("stop", [READY, TASKS], ids=["looking", "reading"])
+async def test_a_claim_that_began_before_the_closing_gets_no_job_that_came_after(stop: str) -> None:
     world = World()
     client, worker = Gated(world.store), Gated(world.store)
     async with world.open(client) as old, world.open(worker) as claims, world.open() as mover:
-        put, enqueued = Gate(TASKS), Gate(CHARTER)
-        client.put_gate, worker.list_gate = put, Gate("ready/")
+        put, enqueued, begun = Gate(TASKS), Gate(CHARTER), Gate(stop)
+        client.put_gate, worker.list_gate, worker.get_gate = put, begun, begun
         late = asyncio.ensure_future(old.enqueue("work", id="late"))
         await put.reached.wait()
         claim = asyncio.ensure_future(claims.claim())
-        await worker.list_gate.reached.wait()
+        await begun.reached.wait()
         await mover._backend.execute(MOVE)
         client.got_gate = enqueued
         put.open()
         await enqueued.reached.wait()
-        worker.list_gate.open()
+        begun.open()
         await asyncio.wait([claim])
         enqueued.open()
         for refused in (claim, late):
@@ -363,3 +370,20 @@ async def _expect_one_side(source: World, target: World) -> None:
             await here.release(await here.claim(1))
         with contextlib.suppress(BeingFilled):
             assert await there.claim(1) == []
+
+
+async def test_fences_grow_with_every_move_and_stay_numbers_that_any_store_can_keep() -> None:
+    here, fences = World(), [0]
+    async with here.open() as queue:
+        await queue.enqueue("work", id="job")
+    for n in range(1, MOVES + 1):
+        async with here.open() as queue:
+            for _ in range(2):
+                job = await claim_one(queue)
+                assert job.lease is not None
+                assert fences[-1] < job.lease.fence < NUMBERS_END
+                fences.append(job.lease.fence)
+                await queue.release(job)
+        there = World(n)
+        await _move(here, there, here.store, there.store)
+        here = there

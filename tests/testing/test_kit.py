@@ -215,3 +215,10 @@ def test_the_fixtures_work_in_a_project_of_ones_own(pytester: pytest.Pytester) -
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*these wait: *send_email*ada@example.com*"])
+
+
+def test_many_small_steps_of_the_clock_add_up() -> None:
+    clock = FakeClock()
+    for _ in range(1_000):
+        clock.jump(0.01)
+    assert clock.now() == EPOCH + 10

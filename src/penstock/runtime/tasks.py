@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from math import isinf
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.ports.clock import Clock
+
+Result = TypeVar("Result")
 
 
 async def both(first: Coroutine[Any, Any, None], second: Coroutine[Any, Any, None]) -> None:
@@ -37,6 +40,17 @@ async def first_of(*works: Coroutine[Any, Any, Any]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
     for task in done:
         task.result()
+
+
+@asynccontextmanager
+async def beside(work: Coroutine[Any, Any, Result]) -> AsyncIterator[asyncio.Task[Result]]:
+    """Runs something beside a block that awaits it where it needs it, and no longer."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def within(seconds: float, clock: Clock, work: Coroutine[Any, Any, Any]) -> bool:

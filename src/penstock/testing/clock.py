@@ -30,8 +30,8 @@ class FakeClock:
     """A `penstock.ports.clock.Clock` for one event loop."""
 
     def __init__(self, now: float = EPOCH, *, autojump: bool = False) -> None:
-        self._now = now
         self._jumped_seconds = 0.0
+        self._set(now)
         self._autojump = autojump
         self._real = SystemClock()
         self._started_at = self._real.elapsed()
@@ -68,7 +68,6 @@ class FakeClock:
     def jump(self, seconds: float) -> None:
         """Moves the time, and lets nobody run."""
         assert seconds >= 0, "time only goes on"
-        self._now += seconds
         self._jumped_seconds += seconds
 
     async def advance(self, seconds: float) -> None:
@@ -85,7 +84,7 @@ class FakeClock:
     async def advance_to(self, at: float) -> None:
         """Advances until `now` is exactly this."""
         await self.advance(at - self.now())
-        self._now = at
+        self._set(at)
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
@@ -94,7 +93,17 @@ class FakeClock:
         try:
             yield
         finally:
-            self._now, self._flows_since = self.now(), None
+            now, self._flows_since = self.now(), None
+            self._set(now)
+
+    @property
+    def _now(self) -> float:
+        # Jumps are summed up on their own: beside a number as large as the time, many small ones
+        # would not add up.
+        return self._set_to + (self._jumped_seconds - self._set_after_seconds)
+
+    def _set(self, now: float) -> None:
+        self._set_to, self._set_after_seconds = now, self._jumped_seconds
 
     def _next_due(self) -> tuple[float, asyncio.Future[None]] | None:
         asleep = [sleeper for sleeper in self._sleepers if not sleeper[1].done()]

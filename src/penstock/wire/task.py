@@ -14,7 +14,15 @@ import msgspec
 from msgspec import Struct
 
 from penstock.errors import Corrupt
-from penstock.kernel.events import Adopted, Completed, Enqueued, JobEvent, QueueEvent, Replayed
+from penstock.kernel.events import (
+    Adopted,
+    Claimed,
+    Completed,
+    Enqueued,
+    JobEvent,
+    QueueEvent,
+    Replayed,
+)
 from penstock.kernel.job import ABSENT, Job, State
 from penstock.wire.level import (
     FORMAT_LEVEL,
@@ -107,8 +115,7 @@ def encode_task(task: Task) -> bytes:
     if job is not None:
         job = copy(job)
         job.payload = job.result = ABSENT
-    level = FORMAT_LEVEL if task.sealed else UNMOVED_LEVEL
-    return _encoded(msgspec.structs.replace(task, job=job), level)
+    return _encoded(msgspec.structs.replace(task, job=job), _level_of(task))
 
 
 def decode_task(key: str, data: bytes) -> Task:
@@ -140,6 +147,12 @@ def payload_of(job: Job, events: tuple[JobEvent, ...]) -> Enqueued | None:
         if isinstance(event, Enqueued) and event.life == job.life:
             return event
     return None
+
+
+def _level_of(task: Task) -> int:
+    """No higher than it has to be: one that came after the move has only its fences from that."""
+    is_moved = task.sealed or any(isinstance(e, Claimed) and e.fence for e in task.events)
+    return FORMAT_LEVEL if is_moved else UNMOVED_LEVEL
 
 
 def _fill(job: Job, events: tuple[JobEvent, ...]) -> None:

@@ -128,13 +128,13 @@ def jobs_were_asked_for(stories: Stories, calls: Iterable[Call]) -> list[Violati
 
 
 def operations_happen_once(
-    stories: Stories, calls: Sequence[Call], has_lapsed: Lapse
+    stories: Stories, calls: Sequence[Call], has_lapsed: Lapse, *, is_atomic: bool = True
 ) -> list[Violation]:
     """3. One operation id makes at most one job, and one claim's leases, also after unknown
     outcomes; and what was certainly refused did not happen.
 
     A caller who asks again when the job has long left begins a new life; the queue by itself
-    never does.
+    never does. What one claim gets stands in one commit where batches are atomic.
     """
     found: list[Violation] = []
     by_job: dict[tuple[str, str], list[Call]] = {}
@@ -156,7 +156,7 @@ def operations_happen_once(
         is_denied = first.answer != "queued" and first.answer_id == id
         if len(asked) == 1 and first.succeeded and is_denied:
             found.append(_of(3, first, "the only enqueue was told that it was another's"))
-    found += _claims_happen_once(stories, claims)
+    found += _claims_happen_once(stories, claims, is_atomic=is_atomic)
     return found
 
 
@@ -170,7 +170,9 @@ def _was_forgotten(stories: Stories, tenant: str, id: str, has_lapsed: Lapse) ->
     )
 
 
-def _claims_happen_once(stories: Stories, claims: dict[str, list[Call]]) -> list[Violation]:
+def _claims_happen_once(
+    stories: Stories, claims: dict[str, list[Call]], *, is_atomic: bool
+) -> list[Violation]:
     found: list[Violation] = []
     for operation, granted in stories.operations.items():
         first = granted[0]
@@ -181,9 +183,10 @@ def _claims_happen_once(stories: Stories, claims: dict[str, list[Call]]) -> list
             )
             continue
         commits = sorted({commit_of(claimed.position) for claimed in granted})
-        if len(commits) > len(calls) or not _follow_each_other(stories, granted):
+        is_split = len(commits) > len(calls) or not _follow_each_other(stories, granted)
+        if is_atomic and is_split:
             found.append(_of(3, calls[0], f"one claim was granted in commits {commits}"))
-        if len(granted) > calls[0].count * len(commits):
+        if len(granted) > calls[0].count * (len(commits) if is_atomic else len(calls)):
             found.append(_of(3, calls[0], f"{len(granted)} leases for {calls[0].count}"))
         if all(call.is_certain for call in calls):
             found.append(_of(3, calls[0], f"{calls[0].answer}, and yet leases were granted"))
@@ -193,7 +196,7 @@ def _claims_happen_once(stories: Stories, claims: dict[str, list[Call]]) -> list
 def _follow_each_other(stories: Stories, granted: Sequence[Claimed]) -> bool:
     """Whether what one claim was granted again came when nothing of it was left."""
     return all(
-        (end := stories.ends.get(before.position)) is not None and end.position < after.position
+        (end := stories.ends.get(before.lease.fence)) is not None and end.position < after.position
         for before in granted
         for after in granted
         if commit_of(before.position) < commit_of(after.position)

@@ -15,6 +15,7 @@ from penstock.testing.simulation.run import Report, run_seed
 
 SEEDS_PER_TASK = 20
 FAILURES_SHOWN_MAX = 20
+LAYOUTS = ("log", "single", "memory", "tasks")
 
 
 def main() -> int:
@@ -30,7 +31,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=1_000, help="how many")
     parser.add_argument("--start", type=int, default=0, help="the first of them")
     parser.add_argument("--seed", type=int, help="only this one, twice, with what happened in it")
-    parser.add_argument("--layout", choices=["log", "single", "memory"], help="not the seed's own")
+    parser.add_argument("--layout", choices=LAYOUTS, help="not the seed's own")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--verbose", action="store_true", help="with --seed: the story")
     return parser.parse_args()

@@ -6,11 +6,23 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from penstock.engines.ledger.memory import SharedMemory
 from penstock.engines.ledger.names import log_key
 from penstock.engines.ledger.single.document import Document, decode_document
-from penstock.kernel.events import Enqueued, Event, Imported, Paused, Replayed, Resumed, commit_of
+from penstock.kernel.events import (
+    Claimed,
+    Enqueued,
+    Event,
+    Imported,
+    JobEvent,
+    Paused,
+    Replayed,
+    Resumed,
+    commit_of,
+    position_of,
+)
 from penstock.kernel.invariants import Committed
 from penstock.kernel.invariants.record import ENDS, JOB_EVENTS
 from penstock.kernel.segments import id_of
@@ -130,11 +142,41 @@ class RememberedLog(CommittedLog):
         return Committed(commit, str(commit), events[0].at, events)
 
 
+class TurnsLog(CommittedLog):
+    """Of layout `tasks`: every put that brought events, as a commit, in the order of the store.
+
+    There the positions of different jobs are in no order, so here they are counted anew.
+    """
+
+    def __init__(self, store: RememberedStore) -> None:
+        super().__init__()
+        self._store = store
+        self._lives: dict[tuple[str, str, int], int] = {}
+
+    def _next(self, commit: int) -> Committed | None:
+        if commit > len(self._store.turns):
+            return None
+        stored_at, told = self._store.turns[commit - 1]
+        events = [self._placed(event, commit, index) for index, event in enumerate(told)]
+        return Committed(commit, str(commit), told[-1].at, events, stored_at=stored_at)
+
+    def _placed(self, event: Event, commit: int, index: int) -> Event:
+        position = position_of(commit, index)
+        if isinstance(event, Claimed):
+            event = replace(event, fence=event.lease.fence)
+        if isinstance(event, JobEvent):
+            life = (event.tenant, event.id, event.life)
+            event = replace(event, life=self._lives.setdefault(life, position))
+        return replace(event, position=position)
+
+
 def committed_log(world: World) -> CommittedLog:
     match world.plan.layout:
         case "log":
             return StoredLog(world.store)
         case "single":
             return DocumentedLog(world.store)
+        case "tasks":
+            return TurnsLog(world.store)
         case _:
             return RememberedLog(world.memory)

@@ -312,7 +312,7 @@ def _close(coroutine: Coroutine[Any, Any, Any]) -> None:
             coroutine.close()
         except RuntimeError:
             continue
-        except Exception:  # noqa: BLE001 - the last words of the dead
+        except (Exception, BaseExceptionGroup):  # noqa: BLE001 - the last words of the dead
             return
         else:
             return

@@ -15,6 +15,7 @@ from penstock.engines.ledger.log.tail import Tail
 from penstock.engines.ledger.marker import ensure_marker
 from penstock.engines.ledger.memory import MemoryJournal
 from penstock.engines.ledger.single.journal import SingleJournal
+from penstock.engines.records.tasks.engine import TasksEngine
 from penstock.errors import PenstockError
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
@@ -56,7 +57,7 @@ class Node:
         self.network: NetworkStore | None = None
         self.clients: list[RecordingClient] = []
         self.luck = random.Random()
-        self.engine: LedgerEngine | None = None
+        self.engine: LedgerEngine | TasksEngine | None = None
         self.journal: Journal | None = None
         self.is_up = False
 
@@ -101,13 +102,8 @@ class Node:
 
     async def _open(self, provided: Services) -> None:
         while True:
-            engine = LedgerEngine(
-                lambda listener: self._open_journal(provided, listener),
-                provided,
-                group_commit=self.plan.group_commit,
-                outcome_seconds_max=self.world.plan.outcome_seconds_max,
-            )
             try:
+                engine = await self._engine(provided)
                 await engine.start()
                 break
             except PenstockError as error:
@@ -129,6 +125,28 @@ class Node:
                 RecordingClient(self.name, queue, engine, self.world.history, provided.new_secret)
             )
 
+    async def _engine(self, provided: Services) -> LedgerEngine | TasksEngine:
+        plan = self.world.plan
+        if plan.layout != "tasks":
+            return LedgerEngine(
+                lambda listener: self._open_journal(provided, listener),
+                provided,
+                group_commit=self.plan.group_commit,
+                outcome_seconds_max=plan.outcome_seconds_max,
+            )
+        store = self._connect(provided)
+        await ensure_marker(store, plan.layout, provided)
+        return TasksEngine(
+            store,
+            provided,
+            outcome_seconds_max=plan.outcome_seconds_max,
+            on_close=store.close,
+        )
+
+    def _connect(self, provided: Services) -> ObjectStore:
+        self.network = self.world.network(self)
+        return Retrying(self.network, self.clock, luck=provided.luck)
+
     async def _open_journal(self, provided: Services, listener: Listener) -> Journal:
         journal = await self._journal(provided, listener)
         await journal.open()
@@ -139,8 +157,7 @@ class Node:
         world = self.world
         if world.plan.layout == "memory":
             return MemoryJournal(world.memory, provided, listener)
-        self.network = world.network(self)
-        patient: ObjectStore = Retrying(self.network, self.clock, luck=provided.luck)
+        patient = self._connect(provided)
         layout = await ensure_marker(patient, world.plan.layout, provided)
         if layout == "single":
             return SingleJournal(patient, provided, listener)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random  # noqa: TID251 - the seeded generator is handed in; only its type is needed
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import msgspec
 
 from penstock.engines.ledger.log.floor import FIRST_SLOT, FloorRecord
 from penstock.engines.ledger.names import CHECKPOINTS, FLOOR, LOG, QUEUE, commit_in
+from penstock.engines.records.tasks.names import CHARTER, TASKS
+from penstock.kernel.events import Event
 from penstock.kernel.invariants import Deletion
 from penstock.ports.store import Entry, PutMode, StoredObject, Written
 from penstock.stores.memory import MemoryStore
@@ -16,6 +18,7 @@ from penstock.testing.faults import Faults
 from penstock.testing.faulty_store import FaultyStore
 from penstock.testing.simulation.clocks import SimulatedClock
 from penstock.testing.simulation.loop import WORLD, SimulatedLoop
+from penstock.wire.task import decode_charter_object, decode_task
 
 
 class RememberedStore:
@@ -32,6 +35,9 @@ class RememberedStore:
         self.stored_at: dict[int, float] = {}
         self.documents: list[bytes] = []
         """Every version of `queue.json`."""
+        self.turns: list[tuple[float, Sequence[Event]]] = []
+        """Of layout `tasks`, every put that brought events: when it was, and those."""
+        self._told: set[tuple[str, int]] = set()
         self.ghosts = 0
         """Commits that were put to slots that had been vacated."""
         self.deletions: list[Deletion] = []
@@ -48,7 +54,7 @@ class RememberedStore:
     @property
     def head(self) -> int:
         """How many commits are durable."""
-        return len(self.documents) or max(self.log, default=0)
+        return len(self.turns) or len(self.documents) or max(self.log, default=0)
 
     async def put(self, key: str, data: bytes, mode: PutMode) -> Written:
         written = await self._store.put(key, data, mode)
@@ -67,7 +73,17 @@ class RememberedStore:
             self.checkpoints[commit] = bytes(data)
         elif key == FLOOR:
             self.floor = msgspec.json.decode(data, type=FloorRecord).floor
+        elif key == CHARTER:
+            self._note_turn(key, decode_charter_object(key, data).events)
+        elif key.startswith(TASKS):
+            self._note_turn(key, decode_task(key, data).events)
         return written
+
+    def _note_turn(self, key: str, events: Sequence[Event]) -> None:
+        news = [event for event in events if (key, event.position) not in self._told]
+        if news:
+            self._told.update((key, event.position) for event in news)
+            self.turns.append((self._now(), news))
 
     async def get(self, key: str) -> StoredObject:
         return await self._store.get(key)

@@ -56,7 +56,7 @@ def actors(world: World, node: Node) -> list[Coroutine[Any, Any, None]]:
             work(world, node, client, f"{node.name}-{client.tenant}-{number}")
             for number in range(node.plan.workers)
         ]
-        if node.plan.is_follower:
+        if node.plan.is_follower and world.plan.layout != "tasks":
             running.append(follow(world, node, client))
         if world.plan.meddling:
             running.append(meddle(world, node, client))
@@ -274,6 +274,8 @@ async def keep_house(world: World, node: Node) -> None:
                 await client.queue.configure(**world.plan.settings)
                 world.is_configured = True
             await node.clock.sleep(node.luck.uniform(0.0, 20.0))
+            if world.plan.layout == "tasks":
+                await client.manage("repair", client.queue.repair())
             if node.luck.random() < 0.5:
                 await client.manage("vacuum", client.queue.vacuum())
         except PenstockError as error:

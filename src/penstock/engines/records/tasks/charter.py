@@ -1,9 +1,9 @@
 """The charter's object: settings, pauses and registered readers, with the events about them.
 
 It is in no job's way: what is read of it may be a few seconds old. Only claims look at it each
-time, beside what they have to look for anyway; hence a pause takes hold with the claims that begin
-after it, and of those under way some may yet succeed. What must not happen in a queue that a move
-has closed is looked at again afterwards (`still_open`), and is not answered if it came too late.
+time, just before they take something; hence a pause takes hold with the claims that begin after it,
+and of those under way some may yet succeed. What must not happen in a queue that a move has closed
+is looked at again afterwards (`still_open`), and is not answered if it came too late.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from penstock.engines.records.tasks.turns import (
     TurnsLost,
 )
 from penstock.engines.requests import Work
+from penstock.errors import FormatError
 from penstock.kernel.events import Event, QueueEvent
 from penstock.kernel.moves import Move, under_way
 from penstock.ports.store import ObjectStore
@@ -64,8 +65,6 @@ class CharterStore:
         self._looking = asyncio.Lock()
         self._begun = self._shown = 0
         """Readings are counted as they begin: an earlier one never hides what a later one saw."""
-        self.as_of = float("-inf")
-        """When the last reading began."""
 
     @property
     def object(self) -> CharterObject:
@@ -77,11 +76,16 @@ class CharterStore:
 
     async def refresh(self) -> None:
         self._begun += 1
-        number, as_of = self._begun, self._clock.now()
-        kept = await self._documents.read(CHARTER)
+        number = self._begun
+        try:
+            kept = await self._documents.read(CHARTER)
+        except FormatError:
+            # Nobody goes on by what was read before.
+            self._read_at = float("-inf")
+            raise
         if number > self._shown:
             self._kept, self._shown = kept, number
-            self.as_of, self._read_at = as_of, self._services.clock.elapsed()
+            self._read_at = self._services.clock.elapsed()
 
     async def keep_fresh(self) -> None:
         is_old = self._services.clock.elapsed() - self._read_at > FRESH_SECONDS

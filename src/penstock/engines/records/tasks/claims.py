@@ -8,18 +8,26 @@ see the same candidates take different ones, and draws together again when it ha
 What a look has found is kept as a *hand* and played before the next look. A backlog that is too
 long for one look is walked through with a cursor per shard, around and around, so that nothing in
 it is passed over for ever.
+
+The charter is read once the candidates have been, and not before. A task that was read while the
+queue was open existed when a later closing lists the tasks: so either the seal comes first and the
+claim's put is refused, or the put does and the lease moves along. Had the charter been read first,
+a closing could have come and gone in between, and the task might be one that it never saw. Nothing
+waits for this: meanwhile the entry of the lease is put, which means nothing by itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import inf
-from typing import Final, TypeAlias
+from typing import Final
+
+from msgspec import Struct
 
 from penstock.engines.calibration import CommitClock
-from penstock.engines.records.tasks.charter import FRESH_SECONDS, CharterStore
+from penstock.engines.records.tasks.charter import CharterStore
 from penstock.engines.records.tasks.documents import Kept, in_parallel
 from penstock.engines.records.tasks.expiry import Expiry
 from penstock.engines.records.tasks.index import Index, is_stale, parsed
@@ -32,11 +40,12 @@ from penstock.engines.records.tasks.names import (
     tenant_prefix,
 )
 from penstock.engines.records.tasks.scanning import Scanner
-from penstock.engines.records.tasks.turns import Turns, TurnsLost
-from penstock.errors import FormatError
+from penstock.engines.records.tasks.turns import Clearance, Turns, TurnsLost
+from penstock.errors import Corrupt, OutcomeUnknown, PenstockError
 from penstock.kernel.commands import Claim
 from penstock.kernel.job import Job
 from penstock.runtime.services import Services
+from penstock.runtime.tasks import beside
 from penstock.wire.task import Task
 
 logger = logging.getLogger(__name__)
@@ -51,8 +60,6 @@ WINS_PER_STEP: Final = 64
 SHUNNED_SECONDS: Final = 60.0
 """How long a task that can't be read is left alone."""
 
-Clearance: TypeAlias = asyncio.Future[tuple[list[Job], None]]
-"""What the same claim was given before; then nothing is taken. Knows the charter, too."""
 _FAR: Final = 1e11
 """Later than anything is due."""
 
@@ -76,6 +83,18 @@ class _Round:
         """The end of these was reached."""
         over = self._from_the_beginning.intersection(shards)
         self._left = [shard for shard in self._left if shard not in over]
+
+
+class _Attempt(Struct):
+    """A claim, and what has to be so when it takes something."""
+
+    command: Claim
+    again: Awaitable[list[Job]]
+    """What the same claim was given before: then nothing is taken."""
+    paused: Mapping[str, Sequence[str]]
+    """By what it was decided what is wanted."""
+    is_over: bool = False
+    """It is not so, or no longer: then there is no use in reading more tasks."""
 
 
 class Claims:
@@ -109,27 +128,38 @@ class Claims:
 
     async def take(self, command: Claim) -> list[Job]:
         await self._expiry.run_if_due()
-        # Both are needed before anything is taken, but not to look for what could be.
-        paused = self._charter.current.paused
-        clearance = asyncio.gather(self._again(command), self._charter.refresh())
-        try:
-            won = await self._win(command, clearance)
-        finally:
-            again, _ = await clearance
-        if not won:
-            self._charter.require_open()
-        if not won and not again and self._charter.current.paused != paused:
-            won = await self._win(command, clearance)
-        return sorted(again or won, key=_place)
+        # Needed before anything is taken, but not to look for what could be.
+        async with beside(self._again(command)) as again:
+            won = await self._win_by_the_charter(command, again)
+            return sorted(await again or won, key=_place)
 
-    async def _win(self, command: Claim, clearance: Clearance) -> list[Job]:
+    async def _win_by_the_charter(self, command: Claim, again: Awaitable[list[Job]]) -> list[Job]:
+        """Nothing only if there is nothing to be had as the charter is now."""
+        while True:
+            attempt = _Attempt(command, again, self._charter.current.paused)
+            won = await self._win(attempt)
+            if won:
+                return won
+            await self._charter.refresh()
+            self._charter.require_open()
+            if self._charter.current.paused == attempt.paused:
+                return []
+
+    async def _win(self, attempt: _Attempt) -> list[Job]:
         won: list[Job] = []
+        command = attempt.command
         wanted = self.wanted(command.tenant, command.queues, command.types)
-        if self._services.clock.elapsed() - self._dealt_at <= HAND_SECONDS:
-            await self._play(command, wanted, clearance, won)
-        round = _Round(self._shards)
-        while self._may_go_on(command, won) and await self._deal(wanted, round):
-            await self._play(command, wanted, clearance, won)
+        try:
+            if self._services.clock.elapsed() - self._dealt_at <= HAND_SECONDS:
+                await self._play(attempt, wanted, won)
+            round = _Round(self._shards)
+            while self._may_go_on(attempt, won) and await self._deal(wanted, round):
+                await self._play(attempt, wanted, won)
+        except PenstockError as error:
+            # What was won in spite of trouble with another is given out all the same.
+            if not won:
+                raise
+            logger.warning("a claim got less than it might have: %s", error)
         return won
 
     def wanted(
@@ -217,13 +247,13 @@ class Claims:
 
     async def _play(
         self,
-        command: Claim,
+        attempt: _Attempt,
         wanted: Callable[[Ready], bool],
-        clearance: Clearance,
         won: list[Job],
     ) -> None:
         """Takes from the hand until the claim has enough or the hand has nothing."""
-        while self._may_go_on(command, won):
+        command = attempt.command
+        while self._may_go_on(attempt, won):
             missing = command.count - len(won)
             picks = self._pick(wanted, missing)
             if not picks:
@@ -233,19 +263,15 @@ class Claims:
             self._under_way |= names
             try:
                 fresh = await self._read_all(picks)
-                taken = await asyncio.gather(
-                    *(self._take(kept, command, clearance) for _, kept in fresh[:missing]),
-                    return_exceptions=True,
-                )
+                taken = await self._take_all(attempt, [kept for _, kept in fresh[:missing]])
             finally:
                 self._under_way -= names
             self._hand.update({entry.key: entry for entry, _ in fresh[missing:]})
             won += [job for job in taken if isinstance(job, Job)]
-            if not won:
-                # What was won in spite of trouble with another is given out all the same.
-                for trouble in taken:
-                    if isinstance(trouble, BaseException):
-                        raise trouble
+            troubles = [trouble for trouble in taken if isinstance(trouble, BaseException)]
+            if troubles:
+                # Where one says that it may have been taken, none says that nothing was.
+                raise min(troubles, key=lambda trouble: not isinstance(trouble, OutcomeUnknown))
             is_lost = len(fresh) < len(picks) or not all(isinstance(job, Job) for job in taken)
             self._note(is_lost=is_lost)
 
@@ -290,7 +316,7 @@ class Claims:
             kept = await self._turns.tasks.read(key)
             if kept is not None:
                 kept = await self._turns.settled(key, kept)
-        except FormatError as error:
+        except Corrupt as error:
             logger.warning("a job can't be claimed: %s", error)
             self._shunned[entry.name] = self._services.clock.elapsed() + SHUNNED_SECONDS
             return None
@@ -299,34 +325,45 @@ class Claims:
             return None
         return kept
 
-    async def _take(self, kept: Kept[Task], command: Claim, clearance: Clearance) -> Job | None:
-        again, _ = await asyncio.shield(clearance)
-        if self._is_young(kept):
-            # It may have come too late into a queue that moves, and then it is taken back.
-            await self._charter.still_open()
-        if again or self._charter.move is not None:
-            return None
+    async def _take_all(
+        self, attempt: _Attempt, tasks: Sequence[Kept[Task]]
+    ) -> list[Job | BaseException | None]:
+        if not tasks:
+            return []
+        # It begins here, now that they were read: see above.
+        async with beside(self._clearance(attempt)) as clearance:
+            return await asyncio.gather(
+                *(self._take(attempt.command, kept, clearance) for kept in tasks),
+                return_exceptions=True,
+            )
+
+    async def _clearance(self, attempt: _Attempt) -> bool:
+        """Whether tasks that were read before this was asked may be taken."""
+        is_open = await self._charter.still_open()
+        is_same = self._charter.current.paused == attempt.paused
+        attempt.is_over = not is_open or not is_same or bool(await attempt.again)
+        return not attempt.is_over
+
+    async def _take(self, command: Claim, kept: Kept[Task], clearance: Clearance) -> Job | None:
         one = Claim(
             command.tenant, command.operation, 1, command.lease_seconds,
             command.queues, command.types, command.worker,
         )  # fmt: skip
         try:
             task = kept.document
-            jobs = await self._turns.take(task.tenant, task.id, one, kept, tries=1)
+            jobs = await self._turns.take(
+                task.tenant, task.id, one, kept, clearance=clearance, tries=1
+            )
         except TurnsLost:
             return None
         for job in jobs:
             self._expiry.note(job.lease_until)
         return jobs[0] if jobs else None
 
-    def _may_go_on(self, command: Claim, won: Sequence[Job]) -> bool:
+    def _may_go_on(self, attempt: _Attempt, won: Sequence[Job]) -> bool:
         """Of a closed queue nothing more is looked at."""
-        return len(won) < command.count and self._charter.move is None
-
-    def _is_young(self, kept: Kept[Task]) -> bool:
-        """Whether it may have been put after the charter was read for this claim."""
-        doubt_seconds = FRESH_SECONDS + self._charter.current.settings.clock_skew_seconds
-        return kept.modified_at > self._charter.as_of - doubt_seconds
+        is_enough = len(won) >= attempt.command.count
+        return not is_enough and not attempt.is_over and self._charter.move is None
 
 
 def _on_keys(wanted: Callable[[Ready], bool]) -> Callable[[str], bool]:

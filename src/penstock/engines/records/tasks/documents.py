@@ -88,11 +88,19 @@ class Documents(Generic[Document]):
         if written is not None:
             modified_at = written.modified_at or self._services.clock.now()
             return Kept(document, written.version, modified_at)
-        found = await self.read(key)
+        return await self._refused(key, document, earlier)
+
+    async def _refused(
+        self, key: str, document: Document, earlier: tuple[str, ...]
+    ) -> Kept[Document] | None:
+        """The document, if it was put and the refusal is only the echo."""
+        try:
+            found = await self.read(key)
+        except StoreError as error:
+            raise OutcomeUnknown(f"a put of {key}") from error
         if found is None:
             return None
-        nonces = found.document.nonces
-        if nonces[-1:] == (nonce,):
+        if found.document.nonces[-1:] == document.nonces[-1:]:
             return found
         if self._was_put(key, document, earlier, found.document):
             return Kept(document, None, found.modified_at)

@@ -18,7 +18,7 @@ from penstock.engines.records.tasks.names import Leased, task_key
 from penstock.engines.records.tasks.stories import last_position, stretch_of
 from penstock.engines.records.tasks.turns import Turns
 from penstock.engines.requests import Query
-from penstock.errors import FormatError
+from penstock.errors import Corrupt
 from penstock.kernel.job import State
 from penstock.kernel.settings import Settings
 from penstock.kernel.state import QueueState
@@ -75,7 +75,7 @@ class Expiry:
             if kept is None:
                 return 0
             return await self._judge(entry, kept)
-        except FormatError as error:
+        except Corrupt as error:
             logger.warning("a lease is left alone: %s", error)
             return 0
 

@@ -103,5 +103,5 @@ class InOrder:
             yield
         finally:
             ended.set_result(None)
-            if self._last[thing] is ended:
+            if self._last.get(thing) is ended:
                 del self._last[thing]

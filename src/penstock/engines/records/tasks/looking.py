@@ -12,7 +12,7 @@ from penstock.engines.records.tasks.holders import hold_in
 from penstock.engines.records.tasks.names import TASKS, name_in, tenant_prefix
 from penstock.engines.records.tasks.stories import last_position
 from penstock.engines.records.tasks.turns import Turns
-from penstock.errors import FormatError
+from penstock.errors import Corrupt
 from penstock.kernel.events import commit_of
 from penstock.kernel.job import State
 from penstock.kernel.state import QueueState
@@ -70,7 +70,7 @@ async def read_all(turns: Turns, entries: Sequence[Entry]) -> list[tuple[Entry, 
         try:
             kept = await turns.tasks.read(entry.key)
             return kept and await turns.settled(entry.key, kept)
-        except FormatError as error:
+        except Corrupt as error:
             # One that somebody has altered must not hide all others; `doctor` names it too.
             logger.warning("a job is left out: %s", error)
             return None

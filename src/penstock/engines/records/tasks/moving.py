@@ -161,6 +161,9 @@ class Mover:
         filling = self._charter.move
         jobs = 0
         if filling is not None:
+            # Positions are times, and whatever is claimed here stands above the filling's: only
+            # what is missing is added, or a few moves would make fences too large a number.
+            command = replace(command, fences=max(0, command.fences - filling.position))
             async for _, kept in all_tasks(self._store, self._turns):
                 task = kept.document
                 is_ours = task.sealed == filling.id and task.job is not None

@@ -23,8 +23,10 @@ class Positions:
         self._last = 0
 
     def next(self, at: float, above: int) -> int:
-        drawn = round(at * 1_000_000) * _LOTS + int(self._luck() * _LOTS)
-        self._last = max(drawn, self._last + EVENTS_PER_TURN_MAX, above + 1)
+        lot = int(self._luck() * _LOTS)
+        # Also where another process is ahead: of all that follow it, no two count in step.
+        floor = max(self._last + EVENTS_PER_TURN_MAX, above + 1) + lot
+        self._last = max(round(at * 1_000_000) * _LOTS + lot, floor)
         return self._last
 
     @property

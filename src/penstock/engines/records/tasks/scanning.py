@@ -17,7 +17,7 @@ from penstock.engines.records.tasks.index import entry_of
 from penstock.engines.records.tasks.looking import ENDED_KNOWN_MAX, Stamp, stamp_of
 from penstock.engines.records.tasks.names import INDEX_MODES, TASKS, Ready
 from penstock.engines.records.tasks.turns import Turns
-from penstock.errors import FormatError
+from penstock.errors import Corrupt
 from penstock.kernel.job import Job
 from penstock.ports.store import Entry, ObjectStore
 from penstock.runtime.services import Services
@@ -76,7 +76,7 @@ class Scanner:
             kept = await self._turns.tasks.read(entry.key)
             if kept is not None:
                 kept = await self._turns.settled(entry.key, kept)
-        except FormatError as error:
+        except Corrupt as error:
             logger.warning("a job can't be looked at: %s", error)
             return None
         job = None if kept is None else kept.document.job

@@ -23,7 +23,7 @@ from penstock.engines.records.tasks.names import (
     task_key,
 )
 from penstock.engines.records.tasks.turns import Turns
-from penstock.errors import FormatError
+from penstock.errors import Corrupt
 from penstock.ports.backend import IndexReport
 from penstock.ports.store import Entry, ObjectStore
 from penstock.wire.task import Task
@@ -102,7 +102,7 @@ class Sweeper:
         """Entries whose task was not among those read: it is new, or it is not there."""
         try:
             kept = await self._turns.tasks.read(task_key(name))
-        except FormatError:
+        except Corrupt:
             # It is there, and whoever repairs it will want its entries.
             return
         if kept is not None:

@@ -22,8 +22,8 @@ was not, nobody was told of it, and it is taken back. No clock is part of this.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Protocol, TypeAlias
 
 from penstock.engines.calibration import CommitClock
 from penstock.engines.records.tasks import stories
@@ -50,6 +50,8 @@ RETRY_SECONDS_MAX: Final = 0.5
 TURNS_LOST_MAX: Final = 200
 PATIENCE_TURNS: Final = 6
 """How often a turn waits for another's opening to be settled before it gives that one up."""
+Clearance: TypeAlias = Awaitable[bool]
+"""Says, once it is known, whether a turn may put what it has decided."""
 Found = dict[Scope, Kept[KeyObject] | None]
 """The objects of the keys that a turn may take, as it found them."""
 HELD_MAX: Final = 4_096
@@ -128,12 +130,13 @@ class Turns:
         kept: Kept[Task] | None = None,
         *,
         asked_at: float | None = None,
+        clearance: Clearance | None = None,
         tries: int = TURNS_LOST_MAX,
     ) -> Any:
         """The answer to a command on one job; it is durable, or was read for this.
 
-        `kept` is the task where it has just been read, `asked_at` when the command came. Raises
-        `TurnsLost` if somebody else was faster each time.
+        `kept` is the task where it has just been read, `asked_at` when the command came; without
+        `clearance` nothing is put. Raises `TurnsLost` if somebody else was faster each time.
         """
         now = self._clock.now() if asked_at is None else asked_at
         key = task_key(task_name(tenant, id))
@@ -154,7 +157,7 @@ class Turns:
                         return await self._answered(work, decision, key, is_first=is_first)
                 else:
                     is_first = is_first or kept is None
-                    if await self._put(key, kept, task, decision, holders) and is_whole:
+                    if await self._put(key, kept, task, decision, holders, clearance) and is_whole:
                         return await self._answered(work, decision, key, is_first=is_first)
             if is_fresh and lost + 1 < tries:
                 await self._services.clock.sleep(backoff.next_seconds())
@@ -253,15 +256,24 @@ class Turns:
         return Holding(task.tenant, scope, hold, job), holder
 
     async def _put(
-        self, key: str, kept: Kept[Task] | None, task: Task, decision: Decision, holders: Found
+        self,
+        key: str,
+        kept: Kept[Task] | None,
+        task: Task,
+        decision: Decision,
+        holders: Found,
+        clearance: Clearance | None,
     ) -> bool:
-        """Whether it stands; False: somebody else was faster."""
+        """Whether it stands; False: somebody else was faster, or it must not."""
         if decision.opening is not None:
             return await self._take_key(key, kept, task, decision.opening, holders)
         job, before = decision.job, task.job
         assert job is not None
         is_new = before is None or stories.stretch_of(before) != stories.stretch_of(job)
         entry = await self._index.announce(job) if is_new else None
+        if clearance is not None and not await clearance:
+            self._index.forget([entry])
+            return False
         modified_at = None if kept is None else kept.modified_at
         after = stories.advanced(task, modified_at, decision.events, job, decision.left)
         put = await self.tasks.put(key, kept, after)
@@ -310,10 +322,11 @@ class Turns:
             if put is not None:
                 self._index.forget([old_entry(kept.document)])
                 self._tell([event])
-                return put
+                if put.version is not None:
+                    return put
             found = await self.tasks.read(key)
-            if found is None:
-                return None
+            if found is None or put is not None:
+                return found or put
             if found.document.opening != event:
                 is_true = event in found.document.events
                 return found if is_true else None
