@@ -35,7 +35,7 @@ PRINTED = {
 def run(example: str, folder: Path, *arguments: str) -> str:
     command = [sys.executable, "-W", "error", str(EXAMPLES / example), *arguments]
     ran = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, timeout=120
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=600
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout

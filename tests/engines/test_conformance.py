@@ -145,6 +145,15 @@ class TestOptimisticRecords(BackendConformance):
         return lambda **options: penstock.open(store=OptimisticRecords(shared), **options)
 
 
+class TestOptimisticRecordsTwoBatchesAtOnce(BackendConformance):
+    @pytest.fixture
+    def connect(self, clock: FakeClock) -> Connect:
+        shared = SharedRecords(now=clock.now)
+        return lambda **options: penstock.open(
+            store=OptimisticRecords(shared, batches_at_once=2), **options
+        )
+
+
 @pytest.mark.xdist_group("s3")
 @pytest.mark.usefixtures("stamped")
 class TestSeaweed(BackendConformance):

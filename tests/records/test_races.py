@@ -50,7 +50,7 @@ async def test_racing_handles_lose_turns_and_nothing_else(seed: int) -> None:
 
 
 async def _open(stack: AsyncExitStack, shared: SharedRecords, services: Services) -> Queue:
-    queue = penstock.open(store=OptimisticRecords(shared), services=services)
+    queue = penstock.open(store=OptimisticRecords(shared, batches_at_once=2), services=services)
     return await stack.enter_async_context(queue)
 
 

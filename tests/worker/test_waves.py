@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from msgspec.structs import replace
 
 import penstock
-from penstock.ports.backend import Capabilities
 from penstock.ports.records import Ask, Decide
 from penstock.testing.optimistic_records import OptimisticRecords, SharedRecords
 from tests.worker.working import until, watched
@@ -21,14 +19,10 @@ class Server(OptimisticRecords):
     """Commits with it take as long as the test says."""
 
     def __init__(self) -> None:
-        super().__init__(SharedRecords())
+        super().__init__(SharedRecords(), batches_at_once=2)
         self.turns = 0
         self.answers = asyncio.Event()
         self.answers.set()
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return replace(super().capabilities, waves=2)
 
     async def turn(self, ask: Ask, decide: Decide, *, is_read: bool) -> bool:
         self.turns += 1

@@ -3,6 +3,8 @@
 One task serves. It takes everything that is waiting as one batch, has it decided and made durable,
 and only then answers. While that is under way new requests gather for the next batch, so
 throughput grows with latency instead of falling. How a batch is served is each engine's business.
+
+Where commits are a server's work there are two such tasks, so that neither waits for the other.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ class GroupCommit(ABC):
         self._inbox = Inbox(one_at_a_time=not group_commit)
         self._listeners = Listeners()
         self._tasks = TaskSet(name)
-        self._loop_task: asyncio.Task[None] | None = None
+        self._group_commit = group_commit
+        self._loop_tasks: list[asyncio.Task[None]] = []
         self._outcome_seconds_max = outcome_seconds_max
 
     @property
@@ -73,21 +76,24 @@ class GroupCommit(ABC):
         """Tells the listeners what others have committed, without end."""
 
     async def start(self) -> None:
-        if self._loop_task is None:
+        if not self._loop_tasks:
             await self._open()
-            self._loop_task = self._tasks.start("commits", self._commit_loop())
+            at_once = self.capabilities.batches_at_once if self._group_commit else 1
+            self._loop_tasks = [
+                self._tasks.start("commits", self._commit_loop()) for _ in range(at_once)
+            ]
             self._tasks.start("following", self._follow())
 
     async def stop(self) -> None:
-        if self._loop_task is None:
+        if not self._loop_tasks:
             return
         self._inbox.close()
-        await asyncio.wait([self._loop_task], timeout=self._outcome_seconds_max)
+        await asyncio.wait(self._loop_tasks, timeout=self._outcome_seconds_max)
         self._listeners.close()
         await self._tasks.stop()
         self._inbox.fail_all(QueueClosed())
         await self._close()
-        self._loop_task = None
+        self._loop_tasks = []
 
     async def execute(self, command: Command[Answer]) -> Answer:
         self._require_open()
@@ -134,7 +140,7 @@ class GroupCommit(ABC):
         return await self._presence.elect(role, candidate, seconds)
 
     def _require_open(self) -> None:
-        if self._loop_task is None:
+        if not self._loop_tasks:
             raise QueueClosed
 
     async def _commit_loop(self) -> None:

@@ -45,9 +45,9 @@ class Capabilities(Struct, frozen=True):
     """Millions of jobs can be written as objects and published by one commit."""
     moves: bool = True
     """All of it can be closed, and go on living elsewhere."""
-    waves: int = 1
-    """In how many parts a worker had best claim: where commits are a server's work, the jobs of one
-    part run here while those of another are written there."""
+    batches_at_once: int = 1
+    """How many of one handle are under way: where commits are a server's work, one is decided here
+    while another is written there. A worker claims in as many waves."""
 
 
 class QueueStats(Struct, frozen=True):

@@ -73,9 +73,10 @@ class SharedRecords:
 
 
 class OptimisticRecords:
-    def __init__(self, shared: SharedRecords) -> None:
+    def __init__(self, shared: SharedRecords, *, batches_at_once: int = 1) -> None:
         self.side: ObjectStore = shared.side
         self._shared = shared
+        self._batches_at_once = batches_at_once
         self._seen = -1
 
     @property
@@ -86,6 +87,7 @@ class OptimisticRecords:
             order="strict",
             durability="relaxed",
             multi_process=False,
+            batches_at_once=self._batches_at_once,
         )
 
     @property

@@ -51,7 +51,7 @@ class Claiming:
         self._settler = settler
         self._start = start
         self._types_without_process = _types_without_process(app)
-        self._waves = queue.capabilities.waves
+        self._waves = queue.capabilities.batches_at_once
         self._backlog = asyncio.Event()
         """Set while claims get all that they ask for."""
         self._claimed = 0

@@ -139,7 +139,8 @@ class Worker:
         registration = Registration(queue, self._services, lambda: self._describe(queue))
         claiming = self._claiming(queue, settler)
         settling = {
-            self._tasks.start("settling", settler.run()) for _ in range(queue.capabilities.waves)
+            self._tasks.start("settling", settler.run())
+            for _ in range(queue.capabilities.batches_at_once)
         }
         claims = {
             self._tasks.start("claims", claiming.run(self._stopping)),

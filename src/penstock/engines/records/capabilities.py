@@ -14,7 +14,7 @@ def record_capabilities(
     order: Literal["strict", "approximate"],
     durability: Literal["strict", "relaxed"],
     multi_process: bool = True,
-    waves: int = 1,
+    batches_at_once: int = 1,
 ) -> Capabilities:
     return Capabilities(
         backend=backend,
@@ -29,5 +29,5 @@ def record_capabilities(
         durability=durability,
         multi_process=multi_process,
         offload=True,
-        waves=waves,
+        batches_at_once=batches_at_once,
     )

@@ -66,7 +66,7 @@ class RedisStore:
             push=True,
             # Alone it is strict; of several at once each passes over what another is about to take.
             order="approximate",
-            waves=2,
+            batches_at_once=2,
             durability=self._durability,
         )
 
