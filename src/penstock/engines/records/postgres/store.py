@@ -55,8 +55,9 @@ logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 _OPEN: Final = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
-READS_MAX: Final = CONNECTIONS_MAX - 1
-"""At the same time; one connection is for turns."""
+BATCHES_AT_ONCE: Final = 2
+READS_MAX: Final = CONNECTIONS_MAX - BATCHES_AT_ONCE
+"""At the same time; the other connections are for turns."""
 
 
 class PostgresStore:
@@ -70,7 +71,7 @@ class PostgresStore:
         self._looker = Looker(sql)
         self._writer = Writer(sql.writing)
         self._teller = services.new_secret()
-        self._turn_thread = Threads("penstock-postgres-turns", 1)
+        self._turn_threads = Threads("penstock-postgres-turns", BATCHES_AT_ONCE)
         self._read_threads = Threads("penstock-postgres-reads", READS_MAX)
         self._ear = Ear(self._database, self._turning.channel, self._teller, services)
         self.side: ObjectStore = Objects(self._database, self._read_threads, sql.objects, services)
@@ -82,6 +83,7 @@ class PostgresStore:
             push=True,
             # Alone it is strict; of several at once each passes over what another is about to take.
             order="approximate",
+            batches_at_once=BATCHES_AT_ONCE,
             durability="strict" if self._database.is_strict else "relaxed",
         )
 
@@ -99,7 +101,7 @@ class PostgresStore:
         await self._ear.close()
         await self._read_threads.submit(self._database.close)
         self._read_threads.close()
-        self._turn_thread.close()
+        self._turn_threads.close()
 
     async def drop(self) -> None:
         await asyncio.to_thread(self._database.drop)
@@ -107,7 +109,7 @@ class PostgresStore:
     # Turns
 
     async def turn(self, ask: Ask, decide: Decide, *, is_read: bool) -> bool:
-        return await self._turn_thread.submit(lambda: self._turn(ask, decide, is_read))
+        return await self._turn_threads.submit(lambda: self._turn(ask, decide, is_read))
 
     async def turn_within(self, connection: Any, ask: Ask, decide: Decide) -> bool:
         script = self._turning.within(ask, decide)
