@@ -25,6 +25,7 @@ from penstock.errors import (
     InvalidURL,
     MissingExtra,
     NewerFormat,
+    PenstockError,
     StoreDenied,
     StoreError,
     StoreFull,
@@ -35,6 +36,7 @@ from penstock.errors import (
 from penstock.kernel.job import State
 from penstock.ports.records import Found, Need, Put
 from penstock.runtime.services import Services
+from penstock.testing.conformance.backend.steps import ids
 from penstock.testing.conformance.record_steps import (
     a_change,
     a_record,
@@ -386,6 +388,49 @@ async def test_connections_that_break_in_the_middle_cost_nothing(
                 for _ in range(3):
                     group.create_task(_drain(queue, done, kill))
             assert sorted(done) == sorted({f"job-{n}" for n in range(JOBS)})
+
+
+async def test_a_master_that_becomes_a_replica_is_waited_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a failover: for a while whoever was the master takes no writes, then it does again."""
+    translate, refused = Connection.translate, asyncio.Event()
+
+    def note(self: Connection, error: redis.RedisError | OSError) -> PenstockError:
+        assert "READONLY" in str(error)
+        refused.set()
+        return translate(self, error)
+
+    monkeypatch.setattr(Connection, "translate", note)
+    folders = [tmp_path / "one", tmp_path / "other"]
+    for folder in folders:
+        folder.mkdir()
+    with (
+        own_redis(folders[0]) as one,
+        own_redis(folders[1]) as other,
+        redis.Redis.from_url(one.url) as first,
+        redis.Redis.from_url(other.url) as second,
+    ):
+        async with penstock.open(one.url) as queue:
+            await queue.enqueue("work", id="before")
+            _follow(second, one)
+            second.replicaof("NO", "ONE")
+            _follow(first, other)
+            meanwhile = asyncio.create_task(queue.enqueue("work", id="meanwhile"))
+            await refused.wait()
+            assert not meanwhile.done()
+            first.replicaof("NO", "ONE")
+            assert (await meanwhile).status == "queued"
+            assert await ids(queue) == ["before", "meanwhile"]
+
+
+def _follow(replica: redis.Redis, master: OwnRedis) -> None:
+    replica.replicaof("127.0.0.1", master.port)
+
+    def is_synced() -> bool:
+        return bool(replica.info("replication")["master_link_status"] == "up")
+
+    assert is_up_in_time(lambda: True, is_synced)
 
 
 async def _fill(queue: Queue, then: Callable[[], None]) -> None:
