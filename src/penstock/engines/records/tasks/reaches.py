@@ -17,7 +17,7 @@ from msgspec import Struct
 from penstock.engines.records.tasks import charter, stories
 from penstock.engines.records.tasks.documents import Documents, in_parallel
 from penstock.engines.records.tasks.names import CHARTER, TASKS
-from penstock.errors import FormatError
+from penstock.errors import Corrupt
 from penstock.kernel.events import Event
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
@@ -73,7 +73,7 @@ class Reaches:
     async def _readable(self, key: str) -> Sequence[Event]:
         try:
             return await self.events(key) or ()
-        except FormatError as error:
+        except Corrupt as error:
             # It must not hold up all others: what it has is news once it was repaired.
             logger.warning("an object is left out until it can be read: %s", error)
             return ()
