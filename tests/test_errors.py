@@ -7,7 +7,15 @@ import pickle
 
 import pytest
 
-from penstock.errors import ClockSkew, Gap, OutcomeUnknown, PenstockError, QueueClosed, Unsupported
+from penstock.errors import (
+    ClockSkew,
+    Gap,
+    OutcomeUnknown,
+    PenstockError,
+    QueueClosed,
+    StoredLate,
+    Unsupported,
+)
 
 
 @pytest.mark.parametrize(
@@ -15,6 +23,7 @@ from penstock.errors import ClockSkew, Gap, OutcomeUnknown, PenstockError, Queue
     [
         QueueClosed(),
         Gap(4_000_001, 7),
+        StoredLate("acme", "job-7", 4_000_001),
         Unsupported("bulk imports", "sqlite"),
         OutcomeUnknown("enqueue", ("a", "b")),
         ClockSkew(12.5, 1.0),

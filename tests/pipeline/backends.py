@@ -14,6 +14,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from penstock.ports.records import RecordStore
+from penstock.runtime.services import Services
+
+EVENTS_PER_COMMIT = 1_000_000
+
 Stored = tuple[int, list[dict[str, Any]], int | None]
 """A commit, its events, and what it weighs as an object."""
 
@@ -25,9 +30,29 @@ class Backend:
     stored: Callable[[Path], Iterator[Stored]]
     layout: str | None = None
     """Of those that are objects in a folder."""
+    timed: Callable[[Path, Services, dict[str, float]], RecordStore] | None = None
+    """Of those on servers: a store that goes by the test's clock and not by the server's."""
 
     def __repr__(self) -> str:
         return self.name
+
+    def taken(self, folder: Path, warehouse: Path, cursor: int) -> Iterator[Stored]:
+        """What tables have that are up to this cursor."""
+        if self.layout == "tasks":
+            yield from _seen(self.stored(folder), warehouse)
+            return
+        for commit, events, size in self.stored(folder):
+            if commit <= cursor:
+                yield commit, events, size
+
+
+def _seen(stored: Iterator[Stored], warehouse: Path) -> Iterator[Stored]:
+    """Everything, but for moves of the pipeline itself since it has looked at them last."""
+    looks = json.loads((warehouse / "looks.json").read_bytes())["taken"]
+    seen = max(look["further"].get("charter.json", 0) for look in looks)
+    for commit, [event], size in stored:
+        if event["event"] != "consumer_moved" or event["position"] <= seen:
+            yield commit, [event], size
 
 
 def log_of(folder: Path) -> Iterator[Stored]:
@@ -50,7 +75,7 @@ def document_of(folder: Path) -> Iterator[Stored]:
         events += [json.loads(line) for line in path.read_bytes().splitlines()[1:]]
     by_position = {event["position"]: event for event in events}
     in_order = [by_position[position] for position in sorted(by_position)]
-    for commit, those in groupby(in_order, lambda event: event["position"] // 1_000_000):
+    for commit, those in groupby(in_order, lambda event: event["position"] // EVENTS_PER_COMMIT):
         yield commit, list(those), None
 
 
@@ -65,9 +90,20 @@ def rows_of(folder: Path) -> Iterator[Stored]:
         database.close()
 
 
+def objects_of(folder: Path) -> Iterator[Stored]:
+    """Each event as a commit of its own."""
+    paths = [folder / "charter.json", *folder.glob("tasks/*/*.json")]
+    objects = [json.loads(path.read_bytes()) for path in paths if path.exists()]
+    events = [event for each in objects for event in each.get("events", ())]
+    for event in sorted(events, key=lambda event: event["position"]):
+        yield event["position"] // EVENTS_PER_COMMIT, [event], None
+
+
 LOG = Backend("log", lambda folder: folder.as_uri(), log_of, "log")
 SINGLE = Backend("single", lambda folder: f"{folder.as_uri()}?layout=single", document_of, "single")
 SQLITE = Backend("sqlite", lambda folder: f"sqlite://{folder}/queue.db?fsync=off", rows_of)
+TASKS = Backend("tasks", lambda folder: f"{folder.as_uri()}?layout=tasks", objects_of, "tasks")
 
 BACKENDS = (LOG, SINGLE, SQLITE)
-"""A new one is added here, and is held to everything that the others are."""
+"""A new one is added here, and is held to everything that the others are. Layout `tasks` has no
+commits, so that it is held to what does not ask for them; servers are in `databases`."""

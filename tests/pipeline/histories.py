@@ -20,6 +20,9 @@ from msgspec import Raw
 from penstock.address import parse
 from penstock.engines.ledger.engine import LedgerEngine
 from penstock.engines.ledger.layouts import open_journal
+from penstock.engines.ledger.marker import ensure_marker
+from penstock.engines.records.engine import RecordsEngine
+from penstock.engines.records.tasks.engine import TasksEngine
 from penstock.kernel.commands import (
     AbortImport,
     Ack,
@@ -97,22 +100,39 @@ class History:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Backend]:
-        services = Services(clock=self.clock, luck=self.luck.random, new_secret=self._name)
-        if self.kind.layout is None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            engine = open_backend(parse(self.url, {}), services)
-        else:
-            raw = local_store(str(self.folder), fsync=False)
-            # Files have the machine's time, which is not that of the story.
-            store = Stamped(raw, self.clock, self.stamps)
-            engine = LedgerEngine(
-                lambda listener: open_journal(store, self.kind.layout, services, listener), services
-            )
+        engine = await self._engine(self._services())
         await engine.start()
         try:
             yield engine
         finally:
             await engine.stop()
+
+    def _services(self) -> Services:
+        if self.kind.layout != "tasks":
+            return Services(clock=self.clock, luck=self.luck.random, new_secret=self._name)
+        # Puts at once draw in any order, and the story is to be the same each time.
+        luck = random.Random(self.made)
+        return Services(
+            clock=self.clock,
+            luck=luck.random,
+            new_secret=lambda: f"{luck.getrandbits(128):032x}",
+        )
+
+    async def _engine(self, services: Services) -> Backend:
+        if self.kind.timed is not None:
+            return RecordsEngine(self.kind.timed(self.folder, services, self.stamps), services)
+        if self.kind.layout is None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            return open_backend(parse(self.url, {}), services)
+        raw = local_store(str(self.folder), fsync=False)
+        # Files have the machine's time, which is not that of the story.
+        store = Stamped(raw, self.clock, self.stamps)
+        if self.kind.layout == "tasks":
+            await ensure_marker(store, "tasks", services)
+            return TasksEngine(store, services, on_close=raw.close)
+        return LedgerEngine(
+            lambda listener: open_journal(store, self.kind.layout, services, listener), services
+        )
 
     def _name(self) -> str:
         return f"{self.luck.getrandbits(128):032x}"

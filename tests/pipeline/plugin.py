@@ -1,13 +1,15 @@
 """One Spark session for all tests that ask for it.
 
 A JVM takes seconds to start and half a gigabyte to run, so every test that uses the fixture `spark`
-goes to the same worker process of a run.
+goes to the same worker process of a run. None of them runs for long enough to be worth what the
+second compiler of a JVM costs, or threads that collect garbage.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -15,6 +17,14 @@ from tests.servers.seaweed import ACCESS_KEY, SECRET_KEY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+SHORT_LIVED: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def pytest_configure() -> None:
+    # Every JVM that a test starts reads it, whoever starts it; what somebody else says wins.
+    os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_LIVED)
 
 
 @pytest.hookimpl(tryfirst=True)

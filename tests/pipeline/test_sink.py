@@ -151,6 +151,17 @@ def test_a_queue_that_takes_no_bulk_imports_is_refused_in_one_sentence(
         parse_write_options({"url": "elsewhere://host/queue"})
 
 
+def test_the_layout_is_that_of_the_queue_which_is_there(spark: SparkSession, url: str) -> None:
+    with penstock.open_sync(url, layout="tasks"):
+        pass
+    frame = spark.range(20).select(sf.lit("a").alias("type"), sf.col("id").cast("string"))
+    said = refusal(lambda: save(frame.select("type"), url))
+    assert "layout 'tasks' does not support bulk imports: give the rows a column 'id'" in said
+    for _ in range(2):
+        save(frame, url)
+    assert sorted(int(job.id) for job in jobs_of(url)) == list(range(20))
+
+
 async def test_rows_that_a_queue_refuses_one_by_one_fail_the_write(tmp_path: Path) -> None:
     url = f"{tmp_path.as_uri()}/queue?layout=tasks"
     await migrate(url, f"memory://{tmp_path.name}")

@@ -8,17 +8,22 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import penstock
 from penstock.address import parse
 from penstock.engines.ledger.journal import ledger_capabilities
-from penstock.errors import NoQueue
-from penstock.kernel.events import Event, Paused, commit_of, position_of
+from penstock.errors import NoQueue, StoredLate
+from penstock.kernel.events import Event, Paused, position_of
+from penstock.pipeline.schemas import EVENTS
 from penstock.pipeline.source.chunks import Bounds, Span
 from penstock.pipeline.source.kept import BackendSource
 from penstock.pipeline.source.opening import opened
+from penstock.pipeline.source.options import parse_options
+from penstock.pipeline.source.stream import PenstockStreamReader
 from penstock.runtime.services import Services
 from penstock.testing.clock import FakeClock
+from tests.pipeline.latecomers import Latecomer
 
 WEEK_SECONDS = 7 * 86_400.0
 
@@ -54,11 +59,12 @@ class Loose:
         events="per_job",
     )
 
-    def __init__(self, events: list[Event]) -> None:
+    def __init__(self, clock: FakeClock, events: list[Event]) -> None:
+        self._clock = clock
         self._events = events
 
     async def last_position(self) -> int:
-        return self._events[-1].position
+        return position_of(round(self._clock.now() * 1_000), 0)
 
     async def events(
         self, tenant: str | None, since: int, *, follow: bool = True
@@ -71,18 +77,34 @@ class Loose:
 
 async def test_where_order_is_per_job_the_young_are_left_for_later() -> None:
     clock = FakeClock()
-    times = [clock.now() - seconds for seconds in (5_000.0, 4_000.0, 700.0, 300.0)]
-    positions = [position_of(round(at * 1_000), 0) for at in times]
-    events = [
-        Paused(position, at, "acme", "mail") for position, at in zip(positions, times, strict=True)
+    now = round(clock.now() * 1_000)
+    commits = [now - 1_000 * seconds for seconds in (5_000, 4_000, 700, 300)]
+    events: list[Event] = [
+        Paused(position_of(commit, 0), commit / 1_000, "acme", "mail") for commit in commits
     ]
-    source = BackendSource(Loose(events), clock)  # type: ignore[arg-type]  # as much as is asked
-    commits = [commit_of(position) for position in positions]
+    source = BackendSource(Loose(clock, events))  # type: ignore[arg-type]  # as much as is asked
     bounds = await source.bounds()
-    assert bounds == Bounds(1, commits[-1])
-    assert await source.settled(bounds.head) == commits[-1] - 1
+    assert bounds == Bounds(1, now)
+    assert await source.settled(now) == now - 600_000
     # Numbers are milliseconds: what counts is how many there are.
     assert await source.up_to_commits(Span(1, bounds.head), 2) == commits[1]
     assert await source.up_to_events(Span(1, bounds.head), 3) == commits[2]
     later = [event async for event in source.events(Span(commits[1] + 1, commits[2]))]
     assert later == [events[2]]
+
+
+async def test_a_stream_that_has_passed_the_place_of_a_late_event_is_told(tmp_path: Path) -> None:
+    late = Latecomer(tmp_path / "queue")
+    await late.begin()
+    await late.enqueue("in time")
+    reader = PenstockStreamReader(parse_options({"url": late.url}), EVENTS)
+
+    async def latest(start: dict[str, int]) -> dict[str, int]:
+        return await asyncio.to_thread(reader.latestOffset, start, ReadAllAvailable())
+
+    taken = await latest({"commit": 0})
+    assert await latest(taken) == taken, "nothing is new"
+    late.arrive()
+    with pytest.raises(StoredLate, match="job 'late' of tenant 'default'"):
+        await latest(taken)
+    assert (await latest({"commit": 0}))["commit"] == taken["commit"], "a new one has it in time"

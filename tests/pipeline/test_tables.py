@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from penstock.pipeline.run import Plan, Summary, opened_pipeline
 from tests.pipeline.comparing import assert_tables_are_right, cursor
+from tests.pipeline.ending import Ended, ending_after
 from tests.pipeline.histories import History
 
 JOBS = int(os.environ.get("PENSTOCK_PROOF_JOBS", "20000"))
@@ -107,8 +108,8 @@ def test_a_run_may_end_between_any_two_steps(spark: SparkSession, tmp_path: Path
     history.grow(600)
     for last_step in count(1):
         try:
-            run(spark, history, warehouse, _ending_after(last_step))
-        except _Ended:
+            run(spark, history, warehouse, ending_after(last_step))
+        except Ended:
             continue
         break
     assert last_step > 12
@@ -146,17 +147,3 @@ def test_nothing_new_costs_nothing(spark: SparkSession, tmp_path: Path) -> None:
 
 def history_commits(history: History) -> int:
     return len(list((history.folder / "log").iterdir()))
-
-
-class _Ended(Exception):
-    pass
-
-
-def _ending_after(steps: int) -> Callable[[str], None]:
-    left = iter(range(steps))
-
-    def on_step(step: str) -> None:
-        if next(left, None) is None:
-            raise _Ended(step)
-
-    return on_step

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,27 +13,38 @@ from pyspark.sql import SparkSession
 from penstock.errors import Gap
 from penstock.pipeline.report.reading import read_figures
 from penstock.pipeline.run import Plan, opened_pipeline
-from tests.pipeline.backends import BACKENDS, LOG, SINGLE, SQLITE, Backend
-from tests.pipeline.comparing import assert_tables_are_right, cursor
+from tests.pipeline.backends import SINGLE, SQLITE, TASKS, Backend
+from tests.pipeline.comparing import assert_tables_are_right, cursor, stored
+from tests.pipeline.databases import ALL_BUT_LOG, backend_of
+from tests.pipeline.ending import Ended, ending_after
 from tests.pipeline.histories import History
+from tests.pipeline.latecomers import Latecomer
 
-OTHERS = [backend for backend in BACKENDS if backend is not LOG]
 JOBS = 1_500
-INCREMENTS = 4
+INCREMENTS = 3
+STEPS_OF_A_RUN = 36
 TWO_HOURS = 7_200.0
 TEN_DAYS = 864_000.0
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 
 
-@pytest.mark.parametrize("kind", OTHERS, ids=repr)
-def test_increments_add_up_while_jobs_leave(
+@pytest.fixture(params=ALL_BUT_LOG)
+def kind(request: pytest.FixtureRequest) -> Backend:
+    return backend_of(request, request.param)
+
+
+def test_increments_add_up_while_jobs_leave_and_runs_are_killed(
     spark: SparkSession, tmp_path: Path, kind: Backend
 ) -> None:
     history, warehouse = History(tmp_path / "queue", seed=5, kind=kind), tmp_path / "warehouse"
+    plan, luck = Plan(history.url, str(warehouse)), random.Random(kind.name)
     for _ in range(INCREMENTS):
         history.grow(JOBS // INCREMENTS)
-        with opened_pipeline(spark, Plan(history.url, str(warehouse))) as pipeline:
+        on_step = ending_after(luck.randrange(1, STEPS_OF_A_RUN))
+        with suppress(Ended), opened_pipeline(spark, plan, on_step=on_step) as pipeline:
+            pipeline.run_once()
+        with opened_pipeline(spark, plan) as pipeline:
             pipeline.run_once()
             reached = cursor(warehouse)
             assert pipeline.run_once().tables == {}
@@ -76,8 +89,9 @@ async def _vacuumed(history: History) -> int:
         return (await engine.vacuum()).floor
 
 
-@pytest.mark.parametrize("kind", OTHERS, ids=repr)
-def test_streaming_gives_the_same(spark: SparkSession, tmp_path: Path, kind: Backend) -> None:
+def test_streaming_and_one_go_give_the_same(
+    spark: SparkSession, tmp_path: Path, kind: Backend
+) -> None:
     history, warehouse = History(tmp_path / "queue", seed=6, kind=kind), tmp_path / "warehouse"
     for _ in range(2):
         history.grow(300)
@@ -85,3 +99,28 @@ def test_streaming_gives_the_same(spark: SparkSession, tmp_path: Path, kind: Bac
         with opened_pipeline(spark, Plan(history.url, str(warehouse))) as pipeline:
             pipeline.run_stream(str(tmp_path / "offsets"), until_caught_up=True)
     assert_tables_are_right(spark, history.folder, warehouse, kind=kind)
+    another = tmp_path / "another"
+    with opened_pipeline(spark, Plan(history.url, str(another), format="parquet")) as pipeline:
+        pipeline.run_once()
+    assert_tables_are_right(spark, history.folder, another, kind=kind)
+
+
+def test_an_event_that_is_stored_late_is_in_the_tables_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    late, warehouse = Latecomer(tmp_path / "queue"), tmp_path / "warehouse"
+    plan = Plan(late.url, str(warehouse))
+    asyncio.run(late.begin())
+    asyncio.run(late.enqueue("in time"))
+    with opened_pipeline(spark, plan) as pipeline:
+        pipeline.run_once()
+        assert ids_in(warehouse) == ["in time"]
+        late.arrive()
+        pipeline.run_once()
+        assert pipeline.run_once().tables == {}
+    assert ids_in(warehouse) == ["in time", "late"]
+    assert_tables_are_right(spark, late.folder, warehouse, kind=TASKS)
+
+
+def ids_in(warehouse: Path) -> list[str]:
+    return sorted(filter(None, stored(warehouse, "events").column("id").to_pylist()))

@@ -6,9 +6,11 @@ import pytest
 
 from penstock.engines.names import DATA
 from penstock.engines.records.tasks.names import TASKS
+from penstock.engines.records.tasks.positions import position_at
 from penstock.errors import Gap
 from penstock.kernel.job import State
 from penstock.kernel.settings import DAY_SECONDS
+from penstock.ports.store import Replace
 from penstock.testing.conformance.backend.steps import completed, story
 from tests.tasks_layout.worlds import World
 
@@ -53,6 +55,22 @@ async def test_events_that_a_registered_reader_has_not_had_stay() -> None:
         assert (await queue.vacuum()).log_objects == 0
         assert len(await story(queue, first)) == 3
         await queue.move_consumer("reader", end.position + 1)
+        assert (await queue.vacuum()).log_objects == 1
+
+
+async def test_a_task_that_was_put_late_stays_until_readers_have_moved_since() -> None:
+    world = World()
+    async with world.open() as queue:
+        await completed(queue, id=MADE_HERE)
+        [key] = await world.keys(TASKS)
+        await world.clock.advance(9 * DAY_SECONDS)
+        await queue.move_consumer("reader", position_at(world.clock.now()))
+        stored = await world.store.get(key)
+        # Its last put arrives only now, and that reader has passed it.
+        await world.store.put(key, stored.data, Replace(stored.version))
+        await world.clock.advance(DAY_SECONDS)
+        assert (await queue.vacuum()).log_objects == 0
+        await queue.move_consumer("reader", position_at(world.clock.now()))
         assert (await queue.vacuum()).log_objects == 1
 
 

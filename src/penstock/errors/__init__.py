@@ -38,6 +38,7 @@
     ├── OutcomeUnknown                 it may or may not have happened; retrying is safe
     ├── QueueClosed                    the handle was closed
     ├── Gap                            a reader asked for events that were vacuumed
+    ├── StoredLate                     a stream had passed the place of an event that came later
     ├── NoQueue                        nothing is stored at that address
     ├── SparkFailed                    a Spark job ended with an error
     ├── ForeignWarehouse               a warehouse that holds something else
@@ -97,7 +98,15 @@ from penstock.errors.moves import (
     MoveUnverified,
 )
 from penstock.errors.pipeline import ForeignWarehouse, SparkFailed, WarehouseBusy, WarehouseMissing
-from penstock.errors.queues import ClockSkew, Gap, NoQueue, OutcomeUnknown, QueueClosed, Unsupported
+from penstock.errors.queues import (
+    ClockSkew,
+    Gap,
+    NoQueue,
+    OutcomeUnknown,
+    QueueClosed,
+    StoredLate,
+    Unsupported,
+)
 from penstock.errors.root import PenstockError
 from penstock.errors.runs import RunAborted, RunProblem, RunPublished, RunStaged, RunUnknown
 from penstock.errors.stores import (
@@ -169,6 +178,7 @@ __all__ = [
     "StoreMissing",
     "StoreUnavailable",
     "StoreUnfit",
+    "StoredLate",
     "UnknownTask",
     "Unsupported",
     "WarehouseBusy",

@@ -39,6 +39,18 @@ class Gap(PenstockError):
         self.floor = floor
 
 
+class StoredLate(PenstockError):
+    def __init__(self, tenant: str, id: str | None, position: int) -> None:
+        subject = "of the queue itself" if id is None else f"of job {id!r} of tenant {tenant!r}"
+        super().__init__(
+            f"an event {subject} was stored so late that this stream had passed its position "
+            f"{position}; start the query again with a new checkpoint"
+        )
+        self.tenant = tenant
+        self.id = id
+        self.position = position
+
+
 class NoQueue(PenstockError):
     def __init__(self, url: str) -> None:
         url = without_credentials(url)

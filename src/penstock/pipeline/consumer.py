@@ -8,6 +8,8 @@ from hashlib import sha256
 from typing import Final
 
 from penstock.address import parse
+from penstock.engines.records.tasks.positions import earlier
+from penstock.engines.records.tasks.stories import LATE_SECONDS
 from penstock.errors import Gap
 from penstock.kernel.commands import MoveConsumer
 from penstock.kernel.events import SYSTEM_TENANT, ConsumerMoved, commit_of, position_of
@@ -39,24 +41,23 @@ class Consumer:
         """Names this queue and no other, wherever it is moved."""
         self._backend = backend
         self._source = source
-        self._loop = loop
+        self.loop = loop
         self._clock = clock
         self._echo = 0
         self._moved_at = float("-inf")
 
-    def head(self) -> int:
-        """The newest commit below which nothing can come any more."""
-        newest = commit_of(self._loop.run(self._backend.last_position()))
-        return self._loop.run(self._source.settled(newest))
+    @property
+    def is_ordered(self) -> bool:
+        """Whether all events are in one order, so that what is below the newest stays as it is."""
+        return self._backend.capabilities.events == "ordered"
 
-    def reach(self, cursor: int, head: int, commits_max: int) -> int:
-        """How far to go from the cursor on in one piece."""
-        span = Span(cursor + 1, head)
-        return self._loop.run(self._source.up_to_commits(span, commits_max))
+    def head(self) -> int:
+        """The newest commit; where events are in no common order, the number of this moment."""
+        return commit_of(self.loop.run(self._backend.last_position()))
 
     def floor(self) -> int:
         """The first commit that can still be read."""
-        return self._loop.run(self._source.floor())
+        return self.loop.run(self._source.floor())
 
     def require(self, cursor: int) -> None:
         """Raises `Gap` if what comes after the cursor is there no more."""
@@ -67,14 +68,17 @@ class Consumer:
     def move(self, cursor: int) -> None:
         """Registers, or says that everything up to this commit has been taken."""
         reached = position_of(max(cursor, 0), 0)
-        self._loop.run(self._backend.execute(MoveConsumer(SYSTEM_TENANT, self.name, reached)))
+        if not self.is_ordered:
+            # What is stored in time after a look stands above this; vacuum keeps what is late.
+            reached = earlier(reached, LATE_SECONDS)
+        self.loop.run(self._backend.execute(MoveConsumer(SYSTEM_TENANT, self.name, reached)))
         self._echo = self.head()
         self._moved_at = self._clock.elapsed()
 
     def is_idle(self, cursor: int, head: int) -> bool:
         """Whether nothing is new but this consumer's own last move, which it need not say again."""
         is_quiet = head <= cursor or (
-            head == self._echo and self._loop.run(self._is_one_move(Span(cursor + 1, head)))
+            head == self._echo and self.loop.run(self._is_one_move(Span(cursor + 1, head)))
         )
         return is_quiet and not self.is_silent_for(KEEP_ALIVE_SECONDS)
 

@@ -21,6 +21,8 @@ from penstock.address import parse
 from penstock.errors import InvalidInput, SparkFailed
 from penstock.pipeline.consumer import Consumer, opened_consumer
 from penstock.pipeline.failures import sentence
+from penstock.pipeline.feed import Feed
+from penstock.pipeline.feeds.opening import opened_feed
 from penstock.pipeline.filling import Filling, OnStep, Read
 from penstock.pipeline.tables import tables
 from penstock.pipeline.transforms.gold import Objectives, Prices
@@ -32,7 +34,8 @@ from penstock.runtime.services import Services
 
 COMMITS_PER_INCREMENT_MAX: Final = 50_000
 """A backlog is taken in pieces of this size, so that being killed costs no more than one."""
-STREAM_TRIGGER: Final = "5 seconds"
+STREAM_SECONDS: Final = 5
+"""How often a streaming run takes what is new."""
 MOVE_SECONDS: Final = 60.0
 """How often a streaming run says how far it is: each time is a commit."""
 
@@ -86,6 +89,7 @@ class Pipeline:
         spark: SparkSession,
         plan: Plan,
         consumer: Consumer,
+        feed: Feed,
         filling: Filling,
         clock: Clock,
         on_step: OnStep,
@@ -93,6 +97,7 @@ class Pipeline:
         self._spark = spark
         self._plan = plan
         self._consumer = consumer
+        self._feed = feed
         self._filling = filling
         self._clock = clock
         self._on_step = on_step
@@ -101,15 +106,15 @@ class Pipeline:
         """Brings all tables up to the newest commit as of now, or up to the one that is named."""
         first = cursor = self._filling.cursor()
         self._consumer.require(cursor)
-        head = self._consumer.head()
+        head = self._feed.head(cursor)
         head = head if up_to is None else min(up_to, head)
         done = Summary(first + 1, cursor, {})
-        if self._consumer.is_idle(cursor, head):
+        if self._feed.is_idle(cursor, head):
             return done
         while cursor < head:
-            target = self._consumer.reach(cursor, head, self._plan.commits_max)
+            target = self._feed.reach(cursor, head, self._plan.commits_max)
             with self._gaps_named(cursor):
-                done += self._filled(target, self._read)
+                done += self._filled(target, self._feed.read)
             cursor = target
             self._on_step("moving the consumer")
             self._consumer.move(cursor)
@@ -135,10 +140,24 @@ class Pipeline:
         """The same, driven by a streaming query, until it is stopped.
 
         The tables' cursors decide what counts, so a checkpoint that is lost, old or replayed
-        changes nothing; without a folder for it, there is a temporary one.
+        changes nothing; without a folder for it, there is a temporary one. Where there are no
+        commits that a query could go by, the tables are brought up as often by themselves.
         """
         cursor = self._filling.cursor()
         self._consumer.require(cursor)
+        if self._feed.is_streamed:
+            self._run_query(cursor, checkpoint, until_caught_up, on_batch)
+        else:
+            self._run_often(until_caught_up, on_batch)
+        self._consumer.move(self._filling.cursor())
+
+    def _run_query(
+        self,
+        cursor: int,
+        checkpoint: str | None,
+        until_caught_up: bool,
+        on_batch: Callable[[Summary], None],
+    ) -> None:
         place = nullcontext(checkpoint) if checkpoint else tempfile.TemporaryDirectory()
         with place as folder:
             reader = self._spark.readStream.format("penstock").option("url", self._plan.source)
@@ -148,14 +167,27 @@ class Pipeline:
             if until_caught_up:
                 writer = writer.trigger(availableNow=True)
             else:
-                writer = writer.trigger(processingTime=STREAM_TRIGGER)
+                writer = writer.trigger(processingTime=f"{STREAM_SECONDS} seconds")
             query = writer.start()
             try:
                 with self._gaps_named(cursor):
                     query.awaitTermination()
             finally:
                 query.stop()
-        self._consumer.move(self._filling.cursor())
+
+    def _run_often(self, until_caught_up: bool, on_batch: Callable[[Summary], None]) -> None:
+        while True:
+            started_at, cursor = self._clock.elapsed(), self._filling.cursor()
+            head = self._feed.head(cursor)
+            if not self._feed.is_idle(cursor, head):
+                with self._gaps_named(cursor):
+                    summary = self._filled(head, self._feed.read)
+                self._move_if_silent()
+                on_batch(summary)
+            if until_caught_up:
+                return
+            rest = STREAM_SECONDS - (self._clock.elapsed() - started_at)
+            asyncio.run(self._clock.sleep(max(0.0, rest)))
 
     def _batch_taker(self, on_batch: Callable[[Summary], None]) -> Callable[[DataFrame, int], None]:
         def take(batch: DataFrame, batch_id: int) -> None:
@@ -165,14 +197,17 @@ class Pipeline:
                 return
             first, last = row["first"], row["last"]
             cursor = self._filling.cursor()
-            if self._consumer.is_idle(cursor, last):
+            if self._feed.is_idle(cursor, last):
                 return
             summary = self._filled(last, self._reading_from(batch, first, last))
-            if self._consumer.is_silent_for(MOVE_SECONDS):
-                self._consumer.move(self._filling.cursor())
+            self._move_if_silent()
             on_batch(summary)
 
         return take
+
+    def _move_if_silent(self) -> None:
+        if self._consumer.is_silent_for(MOVE_SECONDS):
+            self._consumer.move(self._filling.cursor())
 
     def _filled(self, target: int, read: Read) -> Summary:
         started_at, cursor = self._clock.elapsed(), self._filling.cursor()
@@ -186,14 +221,9 @@ class Pipeline:
         def read(table: str, start: int, end: int) -> DataFrame:
             if table == "events" and first <= start and end <= last:
                 return batch.where(sf.col("commit").between(start, end))
-            return self._read(table, start, end)
+            return self._feed.read(table, start, end)
 
         return read
-
-    def _read(self, table: str, first: int, last: int) -> DataFrame:
-        reader = self._spark.read.format("penstock").option("url", self._plan.source)
-        reader = reader.option("table", table)
-        return reader.option("from_commit", first).option("to_commit", last).load()
 
     @contextmanager
     def _gaps_named(self, cursor: int) -> Iterator[None]:
@@ -235,7 +265,8 @@ def opened_pipeline(
         consumer.require(cursor)
         on_step("registering the consumer")
         consumer.move(cursor)
-        yield Pipeline(spark, plan, consumer, filling, services.clock, on_step)
+        with opened_feed(spark, plan.source, consumer, place, start, services) as feed:
+            yield Pipeline(spark, plan, consumer, feed, filling, services.clock, on_step)
 
 
 def _start(place: Place, consumer: Consumer, kind: str, on_step: OnStep) -> int:

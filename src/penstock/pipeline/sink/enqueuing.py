@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from penstock.address import STORES
 from penstock.client.arguments import raised
 from penstock.client.blocking import BlockingQueue
 from penstock.client.newjob import NewJob
@@ -28,7 +29,8 @@ JOBS_PER_COMMIT: Final = 1_000
 def require_ids(plan: Plan, options: WriteOptions) -> None:
     if not plan.has_ids:
         rule = "bulk imports: give the rows a column 'id', then they are enqueued in batches"
-        raise Unsupported(rule, f"{options.address.scheme}://")
+        scheme = options.address.scheme
+        raise Unsupported(rule, "layout 'tasks'" if scheme in STORES else f"{scheme}://")
 
 
 def enqueue_rows(batches: Iterator[Array], plan: Plan, options: WriteOptions) -> None:

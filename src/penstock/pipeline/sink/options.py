@@ -9,12 +9,15 @@ from msgspec import Struct
 
 from penstock.address import RECORD_SCHEMES, STORES, Address
 from penstock.client.rows import check_run
+from penstock.engines.ledger.marker import LAYOUTS, read_marker
 from penstock.errors import InvalidOption, Unsupported
+from penstock.pipeline.source.opening import opened_store
 from penstock.pipeline.source.options import queue_address
+from penstock.runtime.loops import run_apart
 from penstock.runtime.services import Services
 
-_TAKING_IMPORTS: Final = (None, "log", "single")
-"""Layouts; None is whichever the queue has."""
+_TAKING_IMPORTS: Final = frozenset({"log", "single"})
+"""Layouts."""
 
 
 class WriteOptions(Struct, frozen=True, kw_only=True):
@@ -26,12 +29,8 @@ class WriteOptions(Struct, frozen=True, kw_only=True):
     query: str | None = None
     """Of a stream: what its batches are counted under; by default the id in its checkpoint."""
     tenant: str | None = None
-
-    @property
-    def takes_imports(self) -> bool:
-        """Whether rows can lie in objects beside the queue until a commit makes jobs of them."""
-        address = self.address
-        return address.scheme in STORES and address.options.layout in _TAKING_IMPORTS
+    takes_imports: bool
+    """Whether rows can lie in objects beside the queue until a commit makes jobs of them."""
 
     @property
     def url_options(self) -> dict[str, Any]:
@@ -57,7 +56,15 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
         is_run_named=run is not None,
         query=given.get("query"),
         tenant=given.get("tenant"),
+        takes_imports=address.scheme in STORES and run_apart(_layout(address)) in _TAKING_IMPORTS,
     )
+
+
+async def _layout(address: Address) -> str:
+    """That of the queue which is there, or else the one that it will be made with."""
+    async with opened_store(address, Services()) as store:
+        marker = await read_marker(store)
+    return marker.layout if marker else address.options.layout or LAYOUTS[0]
 
 
 def require_append(overwrite: bool) -> None:

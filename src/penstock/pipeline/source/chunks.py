@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
 from msgspec import Struct
 
-from penstock.wire.commit import Header
+from penstock.kernel.events import Event, commit_of
+from penstock.wire.commit import Header, encode_event
 
 
 class Chunk(Struct, frozen=True):
@@ -18,6 +22,13 @@ class Chunk(Struct, frozen=True):
     """Where a chunk is a commit that has one; otherwise there are events of several, without."""
     size_bytes: int | None = None
     """What it weighs in the store, where it is an object of its own."""
+
+
+def chunk_of(name: str, events: Sequence[Event]) -> Chunk:
+    """Events that somebody else has read, of one commit or more."""
+    # What a readable document holds may span several lines.
+    lines = [msgspec.json.format(encode_event(event), indent=-1) for event in events]
+    return Chunk(name, b"\n".join(lines), len(lines), commit_of(events[-1].position))
 
 
 class Span(Struct, frozen=True):

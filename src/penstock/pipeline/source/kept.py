@@ -6,21 +6,19 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Final
 
-import msgspec
 from msgspec.structs import replace
 
-from penstock.errors import Gap
+from penstock.engines.records.tasks.positions import earlier
+from penstock.errors import Gap, StoredLate
 from penstock.kernel.events import Event, commit_of, position_of
-from penstock.pipeline.source.chunks import Bounds, Chunk, Span
+from penstock.pipeline.source.chunks import Bounds, Chunk, Span, chunk_of
 from penstock.pipeline.source.packing import split
 from penstock.pipeline.source.searching import within_events
 from penstock.ports.backend import Backend, Capabilities
-from penstock.ports.clock import Clock
-from penstock.wire.commit import encode_event
 
 EVENTS_PER_CHUNK: Final = 10_000
 LATE_SECONDS_MAX: Final = 600.0
-"""No event is stored later than this after its own time."""
+"""How long after its own time an event may be stored without a stream being told of it."""
 BEFORE_THE_FIRST: Final = 1
 """A position that no event has: there is no commit before the first."""
 
@@ -28,24 +26,25 @@ BEFORE_THE_FIRST: Final = 1
 class BackendSource:
     """The events of a backend, which whoever started it stops."""
 
-    def __init__(self, backend: Backend, clock: Clock) -> None:
+    def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._clock = clock
 
     @property
     def capabilities(self) -> Capabilities:
         return self._backend.capabilities
 
+    @property
+    def is_ordered(self) -> bool:
+        """Whether all events are in one order, and not only those of each job."""
+        return self.capabilities.events == "ordered"
+
     async def floor(self) -> int:
         """The first commit that there is: whoever asks for what was before it is told."""
-        events = self._backend.events(None, BEFORE_THE_FIRST, follow=False)
         try:
-            await anext(events, None)
+            async with aclosing(self._told(BEFORE_THE_FIRST)) as events:
+                await anext(events, None)
         except Gap as gap:
             return gap.floor
-        finally:
-            if isinstance(events, AsyncGenerator):
-                await events.aclose()
         return 1
 
     async def bounds(self, after: int = 0) -> Bounds:
@@ -61,23 +60,36 @@ class BackendSource:
         return span
 
     async def settled(self, head: int) -> int:
-        """Up to where no commit can come any more below one that is there.
+        """Up to where a stream may go that is never to come back.
 
         Where events are ordered per job only, one that is stored late may stand below others
-        that were read. So what is young is left for later.
+        that were read. So what is young is left for later; `require_none_late` sees to the rest.
         """
-        if self.capabilities.events == "ordered":
+        if self.is_ordered:
             return head
-        young = self._clock.now() - LATE_SECONDS_MAX
-        async with aclosing(self.events(Span(await self.floor(), head))) as events:
+        return commit_of(earlier(position_of(head, 0), LATE_SECONDS_MAX))
+
+    async def trimmed(self, span: Span) -> Span:
+        """Up to the last commit of the span that has events."""
+        last = span.first - 1
+        async with aclosing(self.events(span)) as events:
             async for event in events:
-                if event.at >= young:
-                    return commit_of(event.position) - 1
-        return head
+                last = commit_of(event.position)
+        return Span(span.first, last)
+
+    async def require_none_late(self, taken: int, looked: int) -> None:
+        """Raises `StoredLate` if anything up to the commit `taken` was stored after the newest
+        commit was `looked`."""
+        # The backend tells again what may have been stored since.
+        async with aclosing(self._told(position_of(looked + 1, 0) - 1)) as events:
+            async for event in events:
+                if commit_of(event.position) <= taken:
+                    id = getattr(event, "id", None)
+                    raise StoredLate(event.tenant, id, event.position)
 
     async def up_to_commits(self, span: Span, commits_max: int) -> int:
         """How far the span can be read within so many commits that have events."""
-        if self.capabilities.events == "ordered":
+        if self.is_ordered:
             return min(span.last, span.first + commits_max - 1)
         return await within_events(self._commits(span), span, commits_max)
 
@@ -91,14 +103,19 @@ class BackendSource:
 
     async def events(self, span: Span) -> AsyncGenerator[Event]:
         since, end = position_of(span.first, 0) - 1, position_of(span.last + 1, 0)
-        events = self._backend.events(None, since, follow=False)
-        try:
+        async with aclosing(self._told(since)) as events:
             async for event in events:
                 if event.position >= end:
                     return
                 # Where order is per job, what may have been stored late is told again.
                 if event.position > since:
                     yield event
+
+    async def _told(self, since: int) -> AsyncGenerator[Event]:
+        events = self._backend.events(None, since, follow=False)
+        try:
+            async for event in events:
+                yield event
         finally:
             if isinstance(events, AsyncGenerator):
                 # Now, and not when it is collected: the backend is stopped before that.
@@ -117,19 +134,13 @@ class BackendSource:
         self, span: Span, events_max: int = EVENTS_PER_CHUNK
     ) -> AsyncGenerator[Chunk]:
         """Of about so many events each: a commit is never in two of them."""
-        lines: list[bytes] = []
-        last = span.first
+        pending: list[Event] = []
         async with aclosing(self.events(span)) as events:
             async for event in events:
-                commit = commit_of(event.position)
-                if len(lines) >= events_max and commit != last:
-                    yield self._chunk(lines, last)
-                    lines = []
-                # What a readable document holds may span several lines.
-                lines.append(msgspec.json.format(encode_event(event), indent=-1))
-                last = commit
-        if lines:
-            yield self._chunk(lines, last)
-
-    def _chunk(self, lines: list[bytes], last: int) -> Chunk:
-        return Chunk(self.capabilities.backend, b"\n".join(lines), len(lines), last)
+                is_next = pending and commit_of(event.position) != commit_of(pending[-1].position)
+                if len(pending) >= events_max and is_next:
+                    yield chunk_of(self.capabilities.backend, pending)
+                    pending = []
+                pending.append(event)
+        if pending:
+            yield chunk_of(self.capabilities.backend, pending)

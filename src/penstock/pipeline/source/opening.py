@@ -35,7 +35,7 @@ async def opened(address: Address) -> AsyncIterator[QueueSource]:
             yield LogSource(store)
             return
     async with opened_backend(address, services) as backend:
-        yield BackendSource(backend, services.clock)
+        yield BackendSource(backend)
 
 
 @asynccontextmanager

@@ -1,5 +1,9 @@
 """The stream reader. An offset is the last commit that was taken: `{"commit": 42}`.
 
+Where events are ordered per job only, commits are times, and an offset also has the commit that was
+the newest when it was made. Whatever is stored after that with a place below the offset was missed,
+and is told by an error.
+
 Spark writes offsets down before it reads and reads the same span again after a crash, so whatever
 is behind it sees each commit once. Nothing is acknowledged here: Spark calls `commit` at some time
 after the batch, or never. Whoever has stored a batch moves the consumer on.
@@ -9,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -25,12 +30,14 @@ from penstock.pipeline.source.batch import SpanPartition
 from penstock.pipeline.source.chunks import Span
 from penstock.pipeline.source.columns import Array
 from penstock.pipeline.source.consuming import register_consumer
-from penstock.pipeline.source.opening import opened
+from penstock.pipeline.source.kept import BackendSource
+from penstock.pipeline.source.opening import QueueSource, opened
 from penstock.pipeline.source.options import ReadOptions, require_columns
 from penstock.pipeline.source.planning import plan
 from penstock.pipeline.source.reading import read_span
 
 Offset = dict[str, int]
+LOOKED: Final = "looked"
 
 
 class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -60,7 +67,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._stop_at = asyncio.run(self._head(0))
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        return _offset(asyncio.run(self._latest(_commit(start), limit)))
+        return asyncio.run(self._latest(start, limit))
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
         return None if self._newest is None else _offset(self._newest)
@@ -88,25 +95,39 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         async with opened(self._options.address) as source:
             return await source.settled((await source.bounds(after)).head)
 
-    async def _latest(self, taken: int, limit: ReadLimit) -> int:
+    async def _latest(self, start: Offset, limit: ReadLimit) -> Offset:
+        taken = _commit(start)
         async with opened(self._options.address) as source:
-            self._newest = await source.settled((await source.bounds(taken)).head)
+            head = (await source.bounds(taken)).head
+            # After that: what is stored from now on is found when it is looked for again.
+            if isinstance(source, BackendSource) and LOOKED in start:
+                await source.require_none_late(taken, start[LOOKED])
+            self._newest = await source.settled(head)
             ends = (self._newest, self._stop_at, self._options.to_commit)
             span = Span(taken + 1, min(end for end in ends if end is not None))
+            is_loose = isinstance(source, BackendSource) and not source.is_ordered
+            if isinstance(source, BackendSource) and is_loose:
+                # Time goes on by itself: it is no news that nothing was at that time.
+                span = await source.trimmed(span)
             if not span:
-                return taken
-            match limit:
-                case ReadMaxFiles():
-                    return await source.up_to_commits(span, limit.max_files)
-                case ReadMaxRows():
-                    return await source.up_to_events(span, limit.max_rows)
-                case _:
-                    return span.last
+                return start
+            looked = {LOOKED: head} if is_loose else {}
+            return {**_offset(await _reached(source, span, limit)), **looked}
 
     async def _parts(self, span: Span) -> list[Span]:
         async with opened(self._options.address) as source:
             await source.bounds(span.first - 1)
             return source.partitions(span, self._options.partitions)
+
+
+async def _reached(source: QueueSource, span: Span, limit: ReadLimit) -> int:
+    match limit:
+        case ReadMaxFiles():
+            return await source.up_to_commits(span, limit.max_files)
+        case ReadMaxRows():
+            return await source.up_to_events(span, limit.max_rows)
+        case _:
+            return span.last
 
 
 def _offset(commit: int) -> Offset:

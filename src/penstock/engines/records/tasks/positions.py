@@ -42,3 +42,8 @@ def time_of(position: int) -> float:
 def position_at(at: float) -> int:
     """Below every position of later."""
     return int(at * 1_000_000) * _LOTS
+
+
+def earlier(position: int, seconds: float) -> int:
+    """The position of so much earlier."""
+    return max(position - round(seconds * _NANOSECONDS), 0)

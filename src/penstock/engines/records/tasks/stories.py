@@ -114,6 +114,11 @@ def last_at(task: Task) -> float:
     return task.events[-1].at if task.events else 0.0
 
 
+def is_late(task: Task, modified_at: float) -> bool:
+    """Whether it was put long after its last event."""
+    return modified_at - last_at(task) >= LATE_SECONDS
+
+
 def shows(later: Task, earlier: Task) -> bool | None:
     """Whether a task shows that it once was the earlier one; None if it would not anyway."""
     if earlier.quiet or earlier.opening is not None:
@@ -152,7 +157,7 @@ def _trimmed(events: tuple[JobEvent, ...]) -> tuple[JobEvent, ...]:
 
 
 def _late(task: Task, modified_at: float | None) -> tuple[tuple[int, float], ...]:
-    if task.quiet or modified_at is None or modified_at - last_at(task) < LATE_SECONDS:
+    if task.quiet or modified_at is None or not is_late(task, modified_at):
         return task.late
     if not task.events:
         return task.late

@@ -2,11 +2,11 @@
 
 - Completed jobs beyond `finished_jobs_max` leave, oldest first; their events stay.
 - A task whose jobs have all left, and whose events are older than the retention and were read by
-  every registered reader, goes. If penstock made its id, nobody will use that again, and the
-  object is deleted, after it was counted: the charter first says which ones, so that a crash in
-  between neither counts nor loses them twice. If somebody chose the id, a new job may come into
-  the same object at any moment, and no store can delete under a condition: such an object is
-  replaced by one without events, which stays.
+  every registered reader, goes; if it was put late, then only once all readers have moved since. If
+  penstock made its id, nobody will use that again, and the object is deleted, after it was counted:
+  the charter first says which ones, so that a crash in between neither counts nor loses them
+  twice. If somebody chose the id, a new job may come into the same object at any moment, and no
+  store can delete under a condition: such an object is replaced by one without events, which stays.
 - Side objects that no task and no event names go, if they were named before a sweep that has
   forbidden their publication for long enough that every process knows (`_FORBIDDEN_SECONDS`).
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
+from math import inf
 from typing import Final
 
 from msgspec.structs import replace
@@ -27,7 +28,7 @@ from penstock.engines.records.tasks import stories
 from penstock.engines.records.tasks.charter import FRESH_SECONDS, CharterStore
 from penstock.engines.records.tasks.documents import Kept, in_parallel
 from penstock.engines.records.tasks.looking import all_tasks
-from penstock.engines.records.tasks.positions import position_at
+from penstock.engines.records.tasks.positions import position_at, time_of
 from penstock.engines.records.tasks.turns import Turns
 from penstock.kernel.commands import Sweep
 from penstock.kernel.events import (
@@ -73,9 +74,10 @@ class Vacuum:
         horizon = now - self._charter.current.settings.log_retention_seconds
         reached = [position for position, _ in self._charter.current.consumers.values()]
         below = min([position_at(horizon), *reached])
+        looked_at = min(map(time_of, reached), default=inf)
         safe_before = self._forbidden_before(now)
         gone = 0
-        async for old in self._old(below, now):
+        async for old in self._old(below, looked_at, now):
             gone += await self._let_go(old)
         data_objects = await self._sweep(safe_before)
         await self._charter.take(Sweep(SYSTEM_TENANT, horizon))
@@ -85,7 +87,9 @@ class Vacuum:
             data_objects=data_objects,
         )
 
-    async def _old(self, below: int, now: float) -> AsyncIterator[Sequence[Found]]:
+    async def _old(
+        self, below: int, looked_at: float, now: float
+    ) -> AsyncIterator[Sequence[Found]]:
         """Tasks that can go, in portions; on the way, those that are too many leave."""
         state = prepared(self._charter.current)
         completed: list[tuple[float, int, Found]] = []
@@ -101,7 +105,10 @@ class Vacuum:
                         completed.append((job.ended_at, job.life, (entry.key, kept)))
                     continue
             is_old = stories.last_position(task) < below and task.opening is None
-            if is_old and kept.modified_at < now - FRESH_SECONDS and not _is_empty(task):
+            # It may stand below what the slowest reader has had, and be news to it all the same.
+            is_news = stories.is_late(task, kept.modified_at) and kept.modified_at >= looked_at
+            is_old = is_old and not is_news and kept.modified_at < now - FRESH_SECONDS
+            if is_old and not _is_empty(task):
                 portion.append((entry.key, kept))
             else:
                 self._named.update(_names(task))
