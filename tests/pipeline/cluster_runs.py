@@ -25,10 +25,12 @@ PARTITIONS = 4
 WAIT_SECONDS_MAX = 120.0
 
 
-def speculate(url: str, folder: str) -> None:
+def speculate(master: str, url: str, folder: str) -> None:
     """The first attempt at one task waits until Spark has begun another at it; both write."""
     spark = session(
-        "local-cluster[2,1,1024]",
+        master,
+        # So that another attempt is none after a failure.
+        spark__task__maxFailures="1",
         spark__speculation="true",
         spark__speculation__interval="50ms",
         spark__speculation__quantile="0.5",

@@ -17,6 +17,8 @@ from tests.servers.shared import ServerAbsent, is_up_in_time
 
 ROOT = Path(__file__).resolve().parents[2]
 LOOPBACK = "127.0.0.1"
+HOSTS = (LOOPBACK, "127.0.0.2")
+"""Of the workers: Spark begins no second attempt at a task on a host that has one."""
 BIN = Path(pyspark.__file__).parent / "bin"
 CONNECT_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
@@ -55,19 +57,19 @@ def standalone(folder: Path) -> Iterator[str]:
     master = ["--host", LOOPBACK, "--port", str(port), "--webui-port", "0"]
     with _running(folder, "master", _deployed("master.Master", *master), port):
         address = f"spark://{LOOPBACK}:{port}"
-        workers = (_worker(folder, name, address) for name in ("one", "two"))
+        workers = (_worker(folder, host, address) for host in HOSTS)
         with next(workers), next(workers):
             yield address
 
 
 @contextmanager
-def _worker(folder: Path, name: str, address: str) -> Iterator[None]:
+def _worker(folder: Path, host: str, address: str) -> Iterator[None]:
     port = _free_port()
     said = [
-        "--host", LOOPBACK, "--port", str(port), "--webui-port", "0", "--cores", "1",
-        "--memory", "1g", "--work-dir", str(folder / name), address,
+        "--host", host, "--port", str(port), "--webui-port", "0", "--cores", "1",
+        "--memory", "1g", "--work-dir", str(folder / host), address,
     ]  # fmt: skip
-    with _running(folder, name, _deployed("worker.Worker", *said), port):
+    with _running(folder, host, _deployed("worker.Worker", *said), port, host):
         yield
 
 
@@ -76,14 +78,16 @@ def _deployed(what: str, *arguments: str) -> list[str]:
 
 
 @contextmanager
-def _running(folder: Path, name: str, command: list[str], port: int) -> Iterator[None]:
+def _running(
+    folder: Path, name: str, command: list[str], port: int, host: str = LOOPBACK
+) -> Iterator[None]:
     path = folder / f"{name}.log"
     with path.open("wb") as log:
         process = subprocess.Popen(
             command, env=environment(), cwd=folder, stdout=log, stderr=subprocess.STDOUT
         )
     try:
-        if not is_up_in_time(lambda: process.poll() is None, lambda: _listens(port)):
+        if not is_up_in_time(lambda: process.poll() is None, lambda: _listens(host, port)):
             raise ServerAbsent(f"{name} did not come up: {path.read_text()[-2000:]}")
         yield
     finally:
@@ -91,9 +95,9 @@ def _running(folder: Path, name: str, command: list[str], port: int) -> Iterator
         process.wait()
 
 
-def _listens(port: int) -> bool:
+def _listens(host: str, port: int) -> bool:
     try:
-        socket.create_connection((LOOPBACK, port), timeout=1).close()
+        socket.create_connection((host, port), timeout=1).close()
     except OSError:
         return False
     return True

@@ -18,7 +18,7 @@ import penstock.spark
 from penstock.pipeline.run import Plan, opened_pipeline
 from penstock.pipeline.warehouse.reading import create_views
 
-JOBS = 500
+JOBS = 2_000
 
 
 def main(master: str, stumbles: str, *urls: str) -> None:

@@ -14,7 +14,7 @@ import penstock
 from penstock.pipeline.failures import sentence
 from tests.pipeline.backends import log_of
 from tests.pipeline.cluster_runs import PARTITIONS, ROWS
-from tests.pipeline.clusters import ROOT, environment
+from tests.pipeline.clusters import ROOT, environment, standalone
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -32,7 +32,8 @@ def on_a_cluster(*arguments: str) -> str:
 
 def test_two_attempts_at_one_task_add_its_rows_once_and_leave_nothing(tmp_path: Path) -> None:
     queue = tmp_path / "queue"
-    on_a_cluster("speculate", queue.as_uri(), str(tmp_path))
+    with standalone(tmp_path) as master:
+        on_a_cluster("speculate", master, queue.as_uri(), str(tmp_path))
     assert (tmp_path / "begun").exists()
     with penstock.open_sync(queue.as_uri()) as opened:
         numbers = sorted(job.payload["n"] for job in opened.jobs())
