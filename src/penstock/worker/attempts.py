@@ -6,7 +6,7 @@ import asyncio
 
 from penstock.app.app import App
 from penstock.app.running import Execute, run
-from penstock.errors import UnknownTask
+from penstock.errors import LeaseLost, UnknownTask
 from penstock.ports.clock import Clock
 from penstock.worker.endings import Ending, GivenBack, Stalled, Succeeded, ending_of, timed_out
 from penstock.worker.running import Run
@@ -14,24 +14,22 @@ from penstock.worker.running import Run
 
 async def ended(app: App, attempt: Run, execute: Execute, clock: Clock) -> Ending:
     """Runs the job's task within its time limit and says what became of it; raises nothing."""
-    job = attempt.job
-    # `asyncio.timeout` would cost twice as much, and be felt where jobs are tiny.
-    limit = asyncio.get_running_loop().call_later(job.timeout_seconds, attempt.time_out)
+    job, limit = attempt.job, None
     try:
-        task = app.tasks.get(job.type)
-        if task is None:
-            raise UnknownTask(job.type, app.tasks)
-        result = await run(app, task, attempt.context, execute)
+        async with asyncio.timeout(job.timeout_seconds) as limit:
+            task = app.tasks.get(job.type)
+            if task is None:
+                raise UnknownTask(job.type, app.tasks)
+            result = await run(app, task, attempt.context, execute)
     except BaseException as error:  # noqa: BLE001  # a handler may raise anything at all
         if attempt.lost is not None:
             return Stalled(job, attempt.lost)
         if attempt.given_back:
             return GivenBack(job)
-        if attempt.is_late:
+        if limit is not None and limit.expired():
+            attempt.context.stop(LeaseLost(job.id))
             return timed_out(job)
         return ending_of(job, error, clock.now())
-    finally:
-        limit.cancel()
     if attempt.lost is not None:
         # It swallowed the cancellation; what it made counts for nothing all the same.
         return Stalled(job, attempt.lost)

@@ -17,7 +17,6 @@ class Run:
         "context",
         "given_back",
         "held_since",
-        "is_late",
         "is_over",
         "job",
         "lost",
@@ -39,7 +38,6 @@ class Run:
         self.lost: PenstockError | None = None
         """Why the lease is gone, once it is."""
         self.given_back = False
-        self.is_late = False
         self.is_over = False
         """The attempt's end was told although its handler goes on: it ignores cancellation."""
 
@@ -56,11 +54,6 @@ class Run:
     def give_back(self) -> None:
         """The worker stops: the handler is to stop, the job goes back to the queue."""
         self.given_back = True
-        self._interrupt(LeaseLost(self.job.id))
-
-    def time_out(self) -> None:
-        """The handler took too long and is to stop."""
-        self.is_late = True
         self._interrupt(LeaseLost(self.job.id))
 
     def abandon(self) -> None:
