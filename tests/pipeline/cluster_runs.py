@@ -74,4 +74,10 @@ def bare(url: str, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    {"speculate": speculate, "bare": bare}[sys.argv[1]](*sys.argv[2:])
+    match sys.argv[1:]:
+        case ["speculate", master, url, folder]:
+            speculate(master, url, folder)
+        case ["bare", url, folder]:
+            bare(url, folder)
+        case unknown:
+            sys.exit(f"what is {unknown}?")
