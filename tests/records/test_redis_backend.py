@@ -1,4 +1,4 @@
-"""A queue in Redis keeps every promise of the backend, and tells the same story as memory."""
+"""A queue in Redis or Valkey keeps all promises of a backend, and tells the story of memory."""
 
 from __future__ import annotations
 
@@ -34,6 +34,13 @@ class TestRedisWithoutGroupCommit(BackendConformance):
     def connect(self, redis_server: Redis, clock: FakeClock) -> Connect:
         place = TimedRedisQueue(redis_server.url, clock)
         return lambda **options: penstock.open(store=place.connect(), group_commit=False, **options)
+
+
+class TestValkey(BackendConformance):
+    @pytest.fixture
+    def connect(self, valkey_server: Redis, clock: FakeClock) -> Connect:
+        place = TimedRedisQueue(valkey_server.url, clock)
+        return lambda **options: penstock.open(store=place.connect(), **options)
 
 
 @pytest.mark.parametrize(("handles", "options"), [(HANDLES, {}), (1, {"group_commit": False})])

@@ -13,7 +13,7 @@ import pytest
 from tests.servers.azure import Azurite, running_azurite
 from tests.servers.gcs_double import GcsDouble, running_gcs_double
 from tests.servers.postgres import Postgres, running_postgres
-from tests.servers.redis import Redis, running_redis
+from tests.servers.redis import Redis, running_redis, running_valkey
 from tests.servers.seaweed import Seaweed, running_seaweed
 from tests.servers.shared import ServerAbsent
 
@@ -41,6 +41,11 @@ def azurite(pytestconfig: pytest.Config, servers_folder: Path) -> Iterator[Azuri
 @pytest.fixture(scope="session")
 def redis_server(pytestconfig: pytest.Config, servers_folder: Path) -> Iterator[Redis]:
     yield from _running(pytestconfig, lambda: running_redis(servers_folder))
+
+
+@pytest.fixture(scope="session")
+def valkey_server(pytestconfig: pytest.Config, servers_folder: Path) -> Iterator[Redis]:
+    yield from _running(pytestconfig, lambda: running_valkey(servers_folder))
 
 
 @pytest.fixture(scope="session")

