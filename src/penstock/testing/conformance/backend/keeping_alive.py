@@ -61,7 +61,11 @@ class KeepingAlive:
         job = await claimed(queue)
         await clock.advance(25)
         async with queue.keep_alive(job, lease_seconds=30):
-            await clock.advance(29)
+            async with meanwhile(take(queue, 1, since="now")) as news:
+                await clock.advance(4)
+            [event] = news.result()
+            assert isinstance(event, Extended)
+            await clock.advance(5)
         await queue.ack(job)
         assert (await found(queue, job.id)).state is State.COMPLETED
 
