@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from penstock.app.app import App
@@ -14,6 +16,12 @@ pytest_plugins = [
     "penstock.testing.fixtures",
     "pytester",
 ]
+
+
+def pytest_configure() -> None:
+    # A shell has what it runs in the background ignore it, and all that is started from there.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
