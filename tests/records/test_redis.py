@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
-import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
@@ -45,6 +44,7 @@ from penstock.testing.conformance.record_steps import (
     put,
     write,
 )
+from tests.records.tls_proxy import CERTIFICATE, tls_proxy
 from tests.servers.redis import OwnRedis, Redis, own_redis
 from tests.servers.shared import free_port, is_up_in_time
 
@@ -183,13 +183,24 @@ async def test_a_server_without_tls_is_said(
         await opened(redis_server.url.replace("redis://", "rediss://"))
 
 
-async def test_a_certificate_that_is_not_trusted_is_said(store: RedisStore) -> None:
-    refused = redis.ConnectionError("connecting to host: certificate verify failed")
-    refused.__cause__ = ssl.SSLCertVerificationError("self-signed certificate")
-    said = store._connection.translate(refused)
-    assert isinstance(said, StoreError)
-    assert not isinstance(said, StoreUnavailable), "trying again is of no use"
-    assert "no TLS connection" in str(said)
+async def test_a_queue_over_tls_works_like_any_other(
+    own: OwnRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+    async with tls_proxy(own.port) as port:
+        async with penstock.open(f"rediss://127.0.0.1:{port}/0?prefix=tls") as queue:
+            await queue.enqueue("work", id="secret")
+            [job] = await queue.claim(1)
+            await queue.ack(job)
+        async with penstock.open(f"{own.url}?prefix=tls") as queue:
+            assert (await queue.stats()).totals == {State.COMPLETED: 1}
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_refused(own: OwnRedis) -> None:
+    async with tls_proxy(own.port) as port:
+        with pytest.raises(StoreError, match=r"no TLS connection: .*certificate") as raised:
+            await opened(f"rediss://127.0.0.1:{port}/0")
+    assert not isinstance(raised.value, StoreUnavailable), "trying again is of no use"
 
 
 async def test_a_format_newer_than_the_code_is_refused(
