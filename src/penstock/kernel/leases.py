@@ -2,7 +2,8 @@
 
 All jobs of one claim begin with the same `lease_until`, and most end before it. So the heap has one
 entry per claim and not per job: a time before which none of its leases runs out. Heartbeats only
-move leases on, which leaves such a bound true; it is made exact when its time has come.
+move leases on, which leaves such a bound true; it is made exact when its time has come. When a
+state is read back the first job of a claim may be one that was moved on: then others lower it.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ class Leases:
         self._claims: dict[tuple[str, str], dict[str, Job]] = {}
         """Running jobs by (tenant, operation) of their claim, then by id."""
         self._bounds: list[tuple[float, tuple[str, str]]] = []
-        self._bounded: set[tuple[str, str]] = set()
-        """Claims that have a bound; one that ended and came back keeps the bound it had."""
+        """A heap; of a claim with several, one counts."""
+        self._bounded: dict[tuple[str, str], float] = {}
+        """That one. A claim that ended and came back keeps the bound it had."""
 
     def __len__(self) -> int:
         return sum(map(len, self._claims.values()))
@@ -30,11 +32,11 @@ class Leases:
         jobs = self._claims.get(claim)
         if jobs is None:
             self._claims[claim] = {job.id: job}
-            if claim not in self._bounded:
-                self._bounded.add(claim)
-                heappush(self._bounds, (job.lease_until, claim))
         else:
             jobs[job.id] = job
+        bound = self._bounded.get(claim)
+        if bound is None or job.lease_until < bound:
+            self._bound(claim, job.lease_until)
 
     def remove(self, job: Job) -> None:
         assert job.lease is not None
@@ -57,22 +59,33 @@ class Leases:
     def run_out(self, at: float) -> list[Job]:
         """The jobs whose leases have run out by then, first to last."""
         dead: list[Job] = []
-        checked: list[tuple[float, tuple[str, str]]] = []
+        checked: dict[tuple[str, str], float] = {}
         self._drop_ended()
         while self._bounds and self._bounds[0][0] <= at:
             _, claim = heappop(self._bounds)
-            jobs = self._claims[claim].values()
-            dead += [job for job in jobs if _until(job) <= at]
-            checked.append((min(map(_until, jobs)), claim))
+            if claim not in checked:
+                jobs = self._claims[claim].values()
+                dead += [job for job in jobs if _until(job) <= at]
+                checked[claim] = min(map(_until, jobs))
             self._drop_ended()
         # Those found dead stay until somebody ends them: looking changes nothing.
-        for bound in checked:
-            heappush(self._bounds, bound)
+        for claim, bound in checked.items():
+            self._bound(claim, bound)
         return sorted(dead, key=lambda job: (_until(job), job.life))
 
+    def _bound(self, claim: tuple[str, str], until: float) -> None:
+        self._bounded[claim] = until
+        heappush(self._bounds, (until, claim))
+
     def _drop_ended(self) -> None:
-        while self._bounds and self._bounds[0][1] not in self._claims:
-            self._bounded.discard(heappop(self._bounds)[1])
+        while self._bounds:
+            until, claim = self._bounds[0]
+            counts = self._bounded.get(claim) == until
+            if counts and claim in self._claims:
+                return
+            heappop(self._bounds)
+            if counts:
+                del self._bounded[claim]
 
 
 def _until(job: Job) -> float:
