@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import Process
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -26,6 +25,7 @@ from penstock.testing.conformance.backend.steps import ids
 from penstock.wiring import open_records
 from tests.records.own_postgres import own_postgres
 from tests.records.postgres_stores import new_schema
+from tests.records.toiling import answer, toiler
 from tests.servers.postgres import Postgres
 
 pytestmark = pytest.mark.xdist_group("postgres")
@@ -110,14 +110,14 @@ async def test_sessions_that_are_ended_in_the_middle_lose_nothing(url: str, data
         " WHERE application_name = 'penstock' AND datname = current_database()"
     )
     async with asyncio.timeout(120):
-        toiler = await _toiler(url)
+        process = await toiler(url, "toiler")
         told: list[dict[str, str]] = []
         with psycopg.connect(database, autocommit=True) as connection:
             for _ in range(8):
-                told += [await _told(toiler) for _ in range(TOLD_BEFORE // 4)]
+                told += [await answer(process) for _ in range(TOLD_BEFORE // 4)]
                 connection.execute(end)
-        told += [await _told(toiler) for _ in range(TOLD_AFTER)]
-        told += await _killed(toiler)
+        told += [await answer(process) for _ in range(TOLD_AFTER)]
+        told += await _killed(process)
         await _expect_all_done(url, told)
 
 
@@ -125,38 +125,27 @@ async def test_a_server_that_is_killed_and_started_again_loses_nothing() -> None
     with own_postgres() as server:
         url = f"{server.url}?clock_skew_seconds=0"
         async with asyncio.timeout(120):
-            toilers = [await _toiler(url, name) for name in ("first", "second")]
+            toilers = [await toiler(url, name) for name in ("first", "second")]
             told: list[dict[str, str]] = []
             for _ in range(2):
-                for toiler in toilers:
-                    told += [await _told(toiler) for _ in range(TOLD_BEFORE)]
+                for process in toilers:
+                    told += [await answer(process) for _ in range(TOLD_BEFORE)]
                 await asyncio.to_thread(server.kill)
                 await asyncio.to_thread(server.start)
-            for toiler in toilers:
-                told += [await _told(toiler) for _ in range(TOLD_AFTER)]
-                told += await _killed(toiler)
+            for process in toilers:
+                told += [await answer(process) for _ in range(TOLD_AFTER)]
+                told += await _killed(process)
             await _expect_all_done(url, told)
 
 
 async def test_of_two_processes_one_is_killed_and_the_other_does_its_work(url: str) -> None:
     async with asyncio.timeout(120):
-        doomed, survivor = [await _toiler(url, name) for name in ("doomed", "survivor")]
-        told = [await _told(doomed) for _ in range(TOLD_BEFORE)]
+        doomed, survivor = [await toiler(url, name) for name in ("doomed", "survivor")]
+        told = [await answer(doomed) for _ in range(TOLD_BEFORE)]
         told += await _killed(doomed)
-        told += [await _told(survivor) for _ in range(TOLD_AFTER)]
+        told += [await answer(survivor) for _ in range(TOLD_AFTER)]
         told += await _killed(survivor)
         await _expect_all_done(url, told)
-
-
-async def _toiler(url: str, name: str = "toiler") -> Process:
-    command = (sys.executable, "-m", "tests.records.toiler", url, name)
-    return await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=PIPE)
-
-
-async def _told(process: Process) -> dict[str, str]:
-    assert process.stdout is not None
-    told: dict[str, str] = json.loads(await process.stdout.readline())
-    return told
 
 
 async def _killed(process: Process) -> list[dict[str, str]]:

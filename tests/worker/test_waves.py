@@ -9,6 +9,7 @@ import pytest
 import penstock
 from penstock.ports.records import Ask, Decide
 from penstock.testing.optimistic_records import OptimisticRecords, SharedRecords
+from penstock.worker.room import Room
 from tests.worker.working import until, watched
 
 CONCURRENCY = 32
@@ -99,6 +100,14 @@ async def test_waves_together_claim_no_more_than_the_worker_was_told(
         totals = (await (await app.queue()).stats()).totals
     assert it.counters.completed == jobs_max
     assert totals == {"completed": jobs_max, "pending": 4 * CONCURRENCY - jobs_max}
+
+
+async def test_what_one_wave_has_asked_for_another_does_not() -> None:
+    room = Room(CONCURRENCY, processes=2)
+    with room.keep(WAVE, processes=2):
+        assert (room.free, room.free_processes) == (CONCURRENCY - WAVE, 0)
+        assert not room.is_idle
+    assert (room.free, room.free_processes) == (CONCURRENCY, 2)
 
 
 async def test_a_worker_without_a_backlog_asks_as_often_as_one_without_waves(

@@ -80,7 +80,7 @@ class Claiming:
                 backoff.reset()
 
     async def help(self) -> None:
-        """Claims too while there is a backlog, and leaves what goes wrong to the one that runs."""
+        """Claims too while there is a backlog, which there is none of where claims fail."""
         while True:
             await self._backlog.wait()
             try:
@@ -88,7 +88,8 @@ class Claiming:
                     await self._room.changed()
                 else:
                     await self._claim()
-            except (StoreError, OutcomeUnknown, BeingFilled):
+            except (StoreError, OutcomeUnknown, BeingFilled) as error:
+                self._complaints.trouble("a claim", error)
                 self._backlog.clear()
 
     @property
@@ -121,7 +122,7 @@ class Claiming:
             for count, types in ((any_type, None), (more, self._types_without_process))
             if count > 0
         ]
-        with self._room.keep(any_type + more):
+        with self._room.keep(any_type + more, processes=any_type):
             # Sent together, two claims share a commit.
             answers = await asyncio.gather(*claims) if len(claims) > 1 else [await claims[0]]
         jobs = [job for claimed in answers for job in claimed]

@@ -26,6 +26,7 @@ class Room:
         self.runs: set[Run] = set()
         self.kept = 0
         """How much is kept for jobs that have been asked for."""
+        self._processes_kept = 0
         self.lingering = 0
         """Threads whose attempt is over, and which have not noticed."""
         self._processes = processes
@@ -41,20 +42,23 @@ class Room:
 
     @property
     def free_processes(self) -> int:
-        return self._processes - sum(run.needs_process for run in self.runs)
+        busy = sum(run.needs_process for run in self.runs)
+        return max(0, self._processes - busy - self._processes_kept)
 
     @property
     def is_idle(self) -> bool:
         return not self.runs and not self.kept
 
     @contextmanager
-    def keep(self, count: int) -> Iterator[None]:
-        """Has room ready for so many jobs until it is known how many come."""
+    def keep(self, count: int, processes: int) -> Iterator[None]:
+        """Has room ready for so many jobs, some of which may need a process, until they come."""
         self.kept += count
+        self._processes_kept += processes
         try:
             yield
         finally:
             self.kept -= count
+            self._processes_kept -= processes
             self._changes.set()
 
     def take(self, run: Run) -> None:
