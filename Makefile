@@ -48,9 +48,10 @@ bench: setup ## measure
 sim: setup ## run the simulation, SEEDS=10000 of them
 	$(BIN)/python -m penstock.testing.simulation --seeds $(SEEDS) $(ARGS)
 
-format: setup ## format, and fix what can be fixed
+format: setup ## format, fix what can be fixed, and write anew what is written from the code
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
+	$(BIN)/python -m tests.client.blocking_stub
 
 lock: $(BIN)/uv ## resolve the dependencies again; ARGS=--upgrade for newer ones
 	@$(COMPILE) --python-version 3.11 --group bootstrap --output-file requirements/bootstrap.txt

@@ -2,15 +2,21 @@
 
 Python blocks of one page run in order, in one namespace, in an empty folder; `await` works at the
 top level, as it does in `python -m asyncio`. A block whose first line is a comment that names a
-file, such as `# tasks.py`, is also written there. Of shell blocks, `penstock …` is run in that
-folder and has to succeed, `export NAME=value` counts from there on, and everything else is checked
-against a short list of commands. There is no way to mark a block as not to be run.
+file, such as `# tasks.py`, is also written there, and those that follow can import it. Of shell
+blocks, `penstock …` and `python` with such a file are run in that folder and have to succeed,
+`export NAME=value` counts from there on, and everything else is checked against a short list of
+commands. There is no way to mark a block as not to be run.
+
+The README and what is like it is pasted: each Python block is the file that its first line names,
+each shell block goes to a real shell, in order, in an empty folder, and what a comment behind
+`print(…)` says is what has to come out. Only `pip` and `make` are stood in for.
 """
 
 from __future__ import annotations
 
 import ast
 import asyncio
+import importlib
 import inspect
 import os
 import re
@@ -18,13 +24,16 @@ import shlex
 import subprocess
 import sys
 import textwrap
+import tomllib
 import types
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+import penstock
 from tests.servers.postgres import Postgres
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,8 +42,10 @@ PAGES = [
 ]
 SPARK_PAGES = [page for page in PAGES if page.name == "spark.md"]
 POSTGRES_PAGES = [page for page in PAGES if page.name == "postgres.md"]
-SHOWN = {"text", "json", "jsonl", "mermaid", "sql", "toml", "yaml"}
+PASTED_PAGES = [page for page in PAGES if page.name in ("README.md", "celery.md")]
+SHOWN = {"dockerfile", "text", "json", "jsonl", "mermaid", "sql", "toml", "yaml"}
 NAMED_FILE = re.compile(r"# (\w+\.py)\n")
+PRINTED = re.compile(r"^ *print\(.*\)  # (.+)$", re.MULTILINE)
 COMMAND_SECONDS_MAX = 240
 FENCE = re.compile(r"(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})(?P<language>.*)")
 
@@ -78,7 +89,7 @@ def check_page(page: str, text: str) -> None:
     sys.modules[module.__name__] = module
     environment = dict(os.environ)
     try:
-        with asyncio.Runner() as runner:
+        with importing_from(Path.cwd()), asyncio.Runner() as runner:
             for block in blocks_of(page, text):
                 if block.language == "python":
                     run_python(block, module, runner)
@@ -90,11 +101,26 @@ def check_page(page: str, text: str) -> None:
         del sys.modules[module.__name__]
 
 
+@contextmanager
+def importing_from(folder: Path) -> Iterator[None]:
+    """The files that a page names are modules while it runs, and of no other page."""
+    known = set(sys.modules)
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        for name in set(sys.modules) - known:
+            if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(folder):
+                del sys.modules[name]
+
+
 def run_python(block: Block, module: types.ModuleType, runner: asyncio.Runner) -> None:
     # Blank lines before it make a traceback point into the page.
     source = "\n" * (block.line - 1) + block.text
     if named := NAMED_FILE.match(block.text):
         Path(named[1]).write_text(block.text, encoding="utf-8")
+        importlib.invalidate_caches()
     code = compile(source, block.page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     result = types.FunctionType(code, vars(module))()
     # Only a block that awaits runs inside the loop, so others may call `asyncio.run` themselves.
@@ -112,7 +138,9 @@ def run_shell(block: Block, environment: dict[str, str]) -> None:
                 name, _, value = setting.partition("=")
                 environment[name] = value
             case ["penstock", *arguments]:
-                run_penstock(block, arguments, environment)
+                run_here(block, ["-m", "penstock", *arguments], environment)
+            case ["python", script] if Path(script).is_file():
+                run_here(block, [script], environment)
             case ["make", *targets] if made_by_make(targets):
                 pass
             case ["python", script, *_] if (ROOT / script).is_file():
@@ -125,9 +153,9 @@ def run_shell(block: Block, environment: dict[str, str]) -> None:
                 raise BadBlock(block, f"{line!r} is not a command that the documentation may show")
 
 
-def run_penstock(block: Block, arguments: list[str], environment: dict[str, str]) -> None:
+def run_here(block: Block, arguments: list[str], environment: dict[str, str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "penstock", *arguments],
+        [sys.executable, *arguments],
         env=environment,
         input="",
         capture_output=True,
@@ -136,8 +164,65 @@ def run_penstock(block: Block, arguments: list[str], environment: dict[str, str]
         check=False,
     )
     if done.returncode != 0:
-        command = shlex.join(["penstock", *arguments])
+        command = shlex.join(["python", *arguments])
         raise BadBlock(block, f"{command} ended with {done.returncode}: {done.stderr}")
+
+
+def check_pasted_page(page: str, text: str, folder: Path) -> None:
+    """What happens to whoever follows the page with nothing but the clipboard."""
+    blocks = list(blocks_of(page, text))
+    uses = "\n".join(block.text for block in blocks if block.language == "sh")
+    uses += "\n".join(re.findall(r"^from (\w+) import", text, re.MULTILINE))
+    expected: dict[str, list[str]] = {}
+    for block in blocks:
+        if block.language == "python":
+            if not (named := NAMED_FILE.match(block.text)):
+                raise BadBlock(block, "its first line does not name a file, as in `# tasks.py`")
+            name = named[1]
+            (folder / name).write_text(block.text, encoding="utf-8")
+            expected[name] = PRINTED.findall(block.text)
+            if not re.search(rf"\b{name.removesuffix('.py')}\b", uses):
+                raise BadBlock(block, f"nothing on the page runs {name}")
+        elif block.language == "sh":
+            printed = paste(block, folder)
+            for name in re.findall(r"^python (\w+\.py)$", block.text, re.MULTILINE):
+                missing = [line for line in expected[name] if line not in printed]
+                if missing:
+                    raise BadBlock(block, f"{name} does not print {missing}, but {printed}")
+        elif block.language not in SHOWN:
+            raise BadBlock(block, f"{block.language!r} is neither python nor sh nor data")
+
+
+def paste(block: Block, folder: Path) -> list[str]:
+    """The lines that come out of a shell which stops at the first command that fails."""
+    stand_ins = folder / ".stand-ins"
+    stand_ins.mkdir(exist_ok=True)
+    for name in ("pip", "make"):
+        script = stand_ins / name
+        script.write_text(
+            f'#!/bin/sh\nexec "{sys.executable}" -m tests.docs_commands {name} "$@"\n'
+        )
+        script.chmod(0o755)
+    source = Path(penstock.__file__).resolve().parents[1]
+    done = subprocess.run(
+        ["sh", "-e"],
+        input=block.text,
+        cwd=folder,
+        env={
+            **os.environ,
+            "PATH": os.pathsep.join(
+                [str(stand_ins), str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+            ),
+            "PYTHONPATH": os.pathsep.join([str(source), str(ROOT)]),
+        },
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS_MAX,
+        check=False,
+    )
+    if done.returncode != 0 or "Traceback" in done.stderr:
+        raise BadBlock(block, f"the shell ended with {done.returncode}: {done.stderr}")
+    return done.stdout.splitlines()
 
 
 def made_by_make(arguments: list[str]) -> bool:
@@ -152,11 +237,42 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if page not in [*SPARK_PAGES, *POSTGRES_PAGES]],
+    [page for page in PAGES if page not in [*SPARK_PAGES, *POSTGRES_PAGES, *PASTED_PAGES]],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_a_page_does_what_it_says(page: Path) -> None:
     check_page(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", PASTED_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_can_be_followed_with_the_clipboard_alone(page: Path, tmp_path: Path) -> None:
+    check_pasted_page(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"), tmp_path)
+
+
+def test_the_readme_lists_every_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    listed = re.findall(r"^\| `penstock\[(\w+)\]`", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(project["optional-dependencies"])
+
+
+@pytest.mark.parametrize(
+    ("blocks", "problem"),
+    [
+        ([("python", "await nothing"), ("sh", "true")], "does not name a file"),
+        ([("python", "# a.py\nawait b"), ("sh", "python a.py")], "ended with 1"),
+        ([("python", "# a.py\nprint(1)  # 2"), ("sh", "python a.py")], "does not print"),
+        ([("python", "# a.py\nprint(1)")], "nothing on the page runs"),
+        ([("sh", "false\ntrue")], "ended with 1"),
+        ([("sh", "pip install penstock[nonsense]")], "ended with 1"),
+        ([("sh", "make nonsense")], "ended with 1"),
+    ],
+)
+def test_a_page_that_cannot_be_followed_fails(
+    blocks: list[tuple[str, str]], problem: str, tmp_path: Path
+) -> None:
+    text = "".join(fenced(language, block) for language, block in blocks)
+    with pytest.raises(BadBlock, match=problem):
+        check_pasted_page("page.md", text, tmp_path)
 
 
 @pytest.mark.parametrize("page", SPARK_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -258,6 +374,14 @@ def test_a_block_that_names_its_file_is_written_there() -> None:
 
 
 CHECK_FILE = "from pathlib import Path\nassert 'four' in Path('tasks.py').read_text()"
+
+
+def test_a_file_of_one_page_is_imported_by_that_page_only() -> None:
+    for number in (4, 5):
+        file = fenced("python", f"# numbered.py\nnumber = {number}")
+        use = f"from numbered import number as read\nassert read == {number}"
+        check_page("page.md", file + fenced("python", use) + fenced("sh", "python numbered.py"))
+    assert "numbered" not in sys.modules
 
 
 def test_a_block_that_is_never_closed_fails() -> None:

@@ -25,7 +25,7 @@ from penstock.errors import (
         Gap(4_000_001, 7),
         StoredLate("acme", "job-7", 4_000_001),
         Unsupported("bulk imports", "sqlite"),
-        OutcomeUnknown("enqueue", ("a", "b")),
+        OutcomeUnknown("enqueue", "this call", ("a", "b")),
         ClockSkew(12.5, 1.0),
     ],
     ids=lambda error: type(error).__name__,

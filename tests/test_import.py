@@ -62,4 +62,4 @@ asyncio.run(main())
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nonsense"):
-        penstock.nonsense  # noqa: B018
+        penstock.nonsense  # type: ignore[attr-defined]  # noqa: B018

@@ -8,7 +8,7 @@ Names are loaded when they are first used, so that importing penstock costs next
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock.app.app import App as App
@@ -17,15 +17,20 @@ if TYPE_CHECKING:
     from penstock.app.control import Permanent as Permanent
     from penstock.app.control import Retry as Retry
     from penstock.app.control import Snooze as Snooze
+    from penstock.app.task import Task as Task
+    from penstock.app.task import TaskOptions as TaskOptions
     from penstock.client.blocking import BlockingQueue as BlockingQueue
+    from penstock.client.envelopes import JobOf as JobOf
     from penstock.client.import_writer import ImportWriter as ImportWriter
     from penstock.client.newjob import NewJob as NewJob
     from penstock.client.queue import Queue as Queue
+    from penstock.errors import *  # noqa: F403  # all of them, those of tomorrow too
     from penstock.kernel.commands import ImportReceipt as ImportReceipt
     from penstock.kernel.commands import Receipt as Receipt
     from penstock.kernel.job import Job as Job
     from penstock.kernel.job import State as State
     from penstock.kernel.retry import RetryPolicy as RetryPolicy
+    from penstock.wire.codecs import Undecodable as Undecodable
     from penstock.wiring import import_writer as import_writer
     from penstock.wiring import open as open  # noqa: A004  # `penstock.open` is the public name
     from penstock.wiring import open_sync as open_sync
@@ -49,6 +54,10 @@ _HOMES = {
     "RetryPolicy": "penstock.kernel.retry",
     "Snooze": "penstock.app.control",
     "State": "penstock.kernel.job",
+    "Task": "penstock.app.task",
+    "TaskOptions": "penstock.app.task",
+    "JobOf": "penstock.client.envelopes",
+    "Undecodable": "penstock.wire.codecs",
     "Worker": "penstock.worker.worker",
     "WorkerOptions": "penstock.worker.options",
     "current_job": "penstock.app.context",
@@ -72,6 +81,10 @@ __all__ = [
     "RetryPolicy",
     "Snooze",
     "State",
+    "Task",
+    "TaskOptions",
+    "JobOf",
+    "Undecodable",
     "Worker",
     "WorkerOptions",
     "current_job",
@@ -81,13 +94,21 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
+def __dir__() -> list[str]:
+    from penstock import errors
 
-    home = _HOMES.get(name)
-    if home is not None:
-        return getattr(import_module(home), name)
-    errors = import_module("penstock.errors")
-    if name[:1].isupper() and hasattr(errors, name):
-        return getattr(errors, name)
-    raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+    return sorted([*__all__, *errors.__all__, "__version__"])
+
+
+if not TYPE_CHECKING:
+    # Out of a type checker's sight: to it, every name would be there.
+    def __getattr__(name):
+        from importlib import import_module
+
+        home = _HOMES.get(name)
+        if home is not None:
+            return getattr(import_module(home), name)
+        errors = import_module("penstock.errors")
+        if name in errors.__all__:
+            return getattr(errors, name)
+        raise AttributeError(f"module 'penstock' has no attribute {name!r}")

@@ -10,15 +10,19 @@ import re
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
+import msgspec
 from msgspec import Struct
 
 from penstock.engines.ledger.marker import LAYOUTS
 from penstock.engines.records.tasks.names import INDEX_MODES, shards_in
-from penstock.errors import InvalidURL
+from penstock.errors import InvalidInput, InvalidJob, InvalidURL
 from penstock.errors.addresses import without_credentials
+from penstock.errors.input import shown
+from penstock.kernel.plain import is_a, plain_number, plain_text
+from penstock.kernel.retry import RetryPolicy
 from penstock.kernel.settings import Settings
 
 STORES: Final = ("file", "s3", "gs", "az")
@@ -26,6 +30,7 @@ STORES: Final = ("file", "s3", "gs", "az")
 POSTGRES_SCHEMES: Final = ("postgresql", "postgres")
 """Those whose URLs have parameters of the driver's own."""
 REDIS_SCHEMES: Final = ("redis", "rediss")
+CLOUD_SCHEMES: Final = ("s3", "gs", "az")
 SERVER_SCHEMES: Final = (*POSTGRES_SCHEMES, *REDIS_SCHEMES)
 """Those of servers, whose URLs may have credentials."""
 RECORD_SCHEMES: Final = ("sqlite", *SERVER_SCHEMES)
@@ -33,6 +38,10 @@ RECORD_SCHEMES: Final = ("sqlite", *SERVER_SCHEMES)
 SCHEMES: Final = ("memory", *STORES, *RECORD_SCHEMES)
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,49}")
 _PREFIX: Final = re.compile(r"[A-Za-z0-9._:-]+")
+_BUCKET: Final = re.compile(r"[A-Za-z0-9._-]+")
+_PORT: Final = re.compile(r"^(?:\[[^\]]*\]|[^:\[\]]*)(?::(.*))?$")
+_UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+PORT_MAX: Final = 65_535
 _SETTINGS: Final = frozenset(Settings.__struct_fields__)
 _ON: Final = {"on": True, "true": True, "1": True, "yes": True}
 _OFF: Final = {"off": False, "false": False, "0": False, "no": False}
@@ -61,6 +70,35 @@ class Options(Struct, kw_only=True):
     """What the names of a queue in Redis begin with."""
 
 
+class QueueOptions(TypedDict, total=False):
+    """The same as keywords, and the settings of the whole queue; for type checkers."""
+
+    tenant: str
+    layout: str | None
+    group_commit: bool | str
+    fsync: bool | str
+    offload: bool | str
+    payload_bytes_max: int
+    outcome_seconds_max: float
+    index: str
+    shards: str | None
+    allow_no_versioning: bool | str
+    region: str | None
+    endpoint: str | None
+    schema: str
+    prefix: str
+    result_ttl_seconds: float
+    dead_letter_ttl_seconds: float
+    archive_ttl_seconds: float
+    finished_jobs_max: int
+    results_bytes_max: int
+    clock_skew_seconds: float
+    log_retention_seconds: float
+    default_max_attempts: int
+    default_timeout_seconds: float
+    default_retry: RetryPolicy
+
+
 class Address(Struct, frozen=True):
     url: str
     scheme: str
@@ -69,7 +107,7 @@ class Address(Struct, frozen=True):
     path: str
     """The folder, or the prefix within the bucket."""
     options: Options
-    settings: dict[str, float]
+    settings: dict[str, Any]
     server_url: str = ""
     """Of a server: what its driver takes, so without options of ours. Not to be shown."""
 
@@ -86,7 +124,10 @@ class Address(Struct, frozen=True):
     @property
     def absolute_url(self) -> str:
         """The same for processes that run in another folder."""
-        return self.url if "://" in self.url else Path(self.path).as_uri()
+        if "://" in self.url:
+            return self.url
+        _, mark, query = self.url.partition("?")
+        return Path(self.path).as_uri() + mark + query
 
 
 def parse(url: str | None, given: Mapping[str, Any]) -> Address:
@@ -95,13 +136,21 @@ def parse(url: str | None, given: Mapping[str, Any]) -> Address:
         for name, value in os.environ.items()
         if name.startswith("PENSTOCK_")
     }
-    url = url or environment.pop("url", None)
-    environment.pop("url", None)
+    said_url = environment.pop("url", None)
+    if url is not None and not is_a(url, str):
+        raise InvalidURL(shown(url), "pass text, such as file:///var/lib/queue")
+    if not url and said_url:
+        try:
+            return parse(said_url, given)
+        except InvalidURL as error:
+            raise InvalidURL(
+                said_url, f"{error.problem} (it comes from PENSTOCK_URL in the environment)"
+            ) from None
     if not url:
         raise InvalidURL("", "pass one, or set PENSTOCK_URL; for example file:///var/lib/queue")
     scheme, place, path, query = _split(url)
     options = Options()
-    settings: dict[str, float] = {}
+    settings: dict[str, Any] = {}
     known = set(Options.__struct_fields__) | _SETTINGS
     said = {name: value for name, value in environment.items() if name in known}
     server_url = ""
@@ -111,33 +160,38 @@ def parse(url: str | None, given: Mapping[str, Any]) -> Address:
             others = {name: query.pop(name) for name in list(query) if name not in known}
         server_url = f"{url.partition('?')[0]}?{urlencode(others)}"
     for name, value in {**said, **query, **given}.items():
-        _set(url, options, settings, name, value)
-    if options.layout is not None and options.layout not in LAYOUTS:
-        raise InvalidURL(url, f"layout={options.layout}: known are {', '.join(LAYOUTS)}")
-    _check_tasks_options(url, options)
-    if options.layout is not None and scheme in RECORD_SCHEMES:
-        raise InvalidURL(url, f"layout={options.layout}: {scheme}:// has tables and no layout")
-    if not _SCHEMA.fullmatch(options.schema):
-        raise InvalidURL(url, f"schema={options.schema}: small letters, digits and _, at most 50")
-    if not _PREFIX.fullmatch(options.prefix):
-        raise InvalidURL(url, f"prefix={options.prefix}: letters, digits and ._:- are fine")
+        try:
+            _set(scheme, options, settings, name, value)
+        except _Refused as refused:
+            text = value if is_a(value, str) else shown(value)
+            words = f"{name}={text}" if refused.is_shown else name
+            if name not in query and name not in given:
+                words = f"PENSTOCK_{name.upper()}{words[len(name) :]} in the environment"
+            raise InvalidURL(url, f"{words}: {refused.rule}") from None
     return Address(url, scheme, place, path, options, settings, server_url)
 
 
-def _check_tasks_options(url: str, options: Options) -> None:
-    if options.index not in INDEX_MODES:
-        raise InvalidURL(url, f"index={options.index}: known are {', '.join(INDEX_MODES)}")
-    try:
-        shards_in(options.shards)
-    except ValueError:
-        raise InvalidURL(url, f"shards={options.shards}: hex digits, as in 0-7 or 0,4,c") from None
+class _Refused(Exception):  # a word between two functions of this file
+    """A value that an option can't have; whoever knows where it came from says so."""
+
+    def __init__(self, rule: str, *, is_shown: bool = True) -> None:
+        super().__init__(rule)
+        self.rule = rule
+        self.is_shown = is_shown
 
 
 def _split(url: str) -> tuple[str, str, str, dict[str, str]]:
+    if _UNPRINTABLE.search(unquote(url)):
+        raise InvalidURL(url, "it has a control character, or a byte that is no text")
     if "://" not in url:
-        if ":" in url.partition("/")[0]:
-            raise InvalidURL(url, f"a scheme is written {url.partition(':')[0]}://…")
-        return "file", "", str(Path(url).absolute()), {}
+        folder, _, words = url.partition("?")
+        if ":" in folder.partition("/")[0]:
+            raise InvalidURL(url, f"a scheme is written {folder.partition(':')[0]}://…")
+        if not folder.strip():
+            raise InvalidURL(url, "name a folder, before a question mark if there is one")
+        path = str(Path(folder).absolute())
+        _check_folder(url, path)
+        return "file", "", path, _query(url, words)
     try:
         parts = urlsplit(url)
     except ValueError as error:
@@ -146,52 +200,159 @@ def _split(url: str) -> tuple[str, str, str, dict[str, str]]:
     if scheme not in SCHEMES:
         known = ", ".join(f"{name}://" for name in SCHEMES)
         raise InvalidURL(url, f"the scheme {scheme}:// is not known; known are {known}")
+    if parts.fragment:
+        raise InvalidURL(url, "a # in a name is written %23")
     if "@" in place and scheme not in SERVER_SCHEMES:
         raise InvalidURL(url.replace(place, "…"), "credentials come from the environment")
     if scheme == "file" and place:
-        raise InvalidURL(url, f"a folder is written file:///{place}{path}, with three slashes")
-    if scheme == "file" and not path.strip("/"):
-        raise InvalidURL(url, "name a folder, for example file:///var/lib/queue")
+        raise InvalidURL(
+            url,
+            f"a folder is written as its path, {place}{path}, or file:///{place}{path} with three "
+            "slashes, where it begins at the root",
+        )
+    if scheme == "file":
+        _check_folder(url, path)
     if scheme == "sqlite" and (place or not path.strip("/")):
         raise InvalidURL(url, "a file is written sqlite:///var/lib/queue.db, with three slashes")
-    if scheme in REDIS_SCHEMES and not (parts.hostname and re.fullmatch(r"/?\d*", path)):
+    if scheme in SERVER_SCHEMES:
+        _check_ports(url, place)
+    if scheme in REDIS_SCHEMES and not (parts.hostname and re.fullmatch(r"/?[0-9]{0,5}", path)):
         raise InvalidURL(url, f"a server is written {scheme}://host:6379/0, with a number at most")
-    if scheme in ("s3", "gs", "az") and not place:
-        raise InvalidURL(url, f"name a bucket: {scheme}://bucket/prefix")
+    if scheme in CLOUD_SCHEMES:
+        _check_bucket(url, scheme, place, path)
     if scheme == "memory" and path.strip("/"):
         raise InvalidURL(url, "memory:// takes a name at most: memory://name")
-    query = dict(parse_qsl(parts.query, keep_blank_values=True))
-    return scheme, place, path if scheme in ("file", "sqlite") else path.strip("/"), query
+    path = path if scheme in ("file", "sqlite") else path.strip("/")
+    return scheme, place, path, _query(url, parts.query)
 
 
-def _set(url: str, options: Options, settings: dict[str, float], name: str, value: Any) -> None:
-    if name in _SETTINGS:
-        settings[name] = _number(url, name, value)
+def _query(url: str, words: str) -> dict[str, str]:
+    pairs = parse_qsl(words, keep_blank_values=True)
+    for name, _ in pairs:
+        if sum(name == other for other, _ in pairs) > 1:
+            raise InvalidURL(url, f"it says {name} more than once")
+    return dict(pairs)
+
+
+def _check_folder(url: str, path: str) -> None:
+    """Nobody means to fill the root of a file system, which `file:///` and `/` would."""
+    if not path.strip("/") or not os.path.normpath(path).strip("/"):
+        raise InvalidURL(url, "name a folder, for example file:///var/lib/queue")
+
+
+def _check_ports(url: str, place: str) -> None:
+    """Of each server: PostgreSQL's URLs may name several."""
+    if place.count("@") > 1:
+        raise InvalidURL(url, "an @ in a user's name or password is written %40")
+    for host in place.rpartition("@")[2].split(","):
+        # Without what follows the colon: of a URL that was cut at a slash that may be a password.
+        name, port = host.rpartition(":")[0], _PORT.search(host)
+        if port is None or (port[1] and not (port[1].isascii() and port[1].isdecimal())):
+            raise InvalidURL(url, f"the port of {name!r} is no number, as in host:6379")
+        if port[1] and int(port[1]) > PORT_MAX:
+            raise InvalidURL(url, f"the port of {name!r} is above {PORT_MAX}")
+
+
+def _check_bucket(url: str, scheme: str, place: str, path: str) -> None:
+    if not place:
+        raise InvalidURL(url, f"name a bucket: {scheme}://bucket/prefix")
+    if not _BUCKET.fullmatch(place):
+        raise InvalidURL(url, f"a bucket's name has letters, digits and ._- only, not {place!r}")
+    segments = path.strip("/").split("/") if path.strip("/") else []
+    for segment in segments:
+        if segment in ("", ".", ".."):
+            raise InvalidURL(url, f"the prefix has the part {segment!r}; write it without")
+        if any(letter.isspace() for letter in segment):
+            raise InvalidURL(url, f"the prefix has a blank in {segment!r}; write - or _ there")
+
+
+def _set(scheme: str, options: Options, settings: dict[str, Any], name: str, value: Any) -> None:
+    if name == "default_retry":
+        settings[name] = _retry(value)
+    elif name in _SETTINGS:
+        settings[name] = _number(name, value)
     elif name in Options.__struct_fields__:
-        setattr(options, name, _converted(url, name, value, getattr(Options(), name)))
+        setattr(options, name, _converted(scheme, name, value))
     else:
         known = ", ".join(sorted({*Options.__struct_fields__, *_SETTINGS}))
-        raise InvalidURL(url, f"the option {name!r} is not known; known are {known}")
+        # What it says may be a password, meant for a client that takes one there.
+        raise _Refused(f"no option has that name; known are {known}", is_shown=False)
 
 
-def _converted(url: str, name: str, value: Any, default: Any) -> Any:
+def _converted(scheme: str, name: str, value: Any) -> Any:
+    default = getattr(Options(), name)
     if isinstance(default, bool):
-        switch = {**_ON, **_OFF}.get(str(value).lower())
-        if switch is None:
-            raise InvalidURL(url, f"{name}={value}: on or off")
-        return switch
+        return _switch(value)
     if isinstance(default, int):
-        return int(_number(url, name, value))
+        return int(_number(name, value))
     if isinstance(default, float):
-        return _number(url, name, value)
-    return value
-
-
-def _number(url: str, name: str, value: Any) -> float:
+        return _number(name, value)
+    if value is None and default is None:
+        return None
     try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise InvalidURL(url, f"{name}={value}: it must be a number") from None
+        text = plain_text(name, value)
+    except InvalidJob as error:
+        raise _Refused(error.rule) from None
+    _check_text(scheme, name, text)
+    return text
+
+
+def _check_text(scheme: str, name: str, value: str) -> None:
+    if name == "endpoint":
+        _check_endpoint(value)
+    elif name == "layout" and scheme in RECORD_SCHEMES:
+        raise _Refused(f"{scheme}:// has tables and no layout")
+    elif name == "layout" and value not in LAYOUTS:
+        raise _Refused(f"known are {', '.join(LAYOUTS)}")
+    elif name == "index" and value not in INDEX_MODES:
+        raise _Refused(f"known are {', '.join(INDEX_MODES)}")
+    elif name == "schema" and not _SCHEMA.fullmatch(value):
+        raise _Refused("small letters, digits and _, at most 50")
+    elif name == "prefix" and not _PREFIX.fullmatch(value):
+        raise _Refused("letters, digits and ._:- are fine")
+    elif name == "shards":
+        try:
+            shards_in(value)
+        except ValueError:
+            raise _Refused("hex digits, as in 0-7 or 0,4,c") from None
+
+
+def _check_endpoint(endpoint: str) -> None:
+    try:
+        parts = urlsplit(endpoint)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        fine = False
+    if "@" in endpoint:
+        raise _Refused("credentials come from the environment", is_shown=False)
+    if not fine or any(letter.isspace() for letter in endpoint):
+        raise _Refused("write http://host:port or https://host")
+
+
+def _retry(value: Any) -> RetryPolicy:
+    if is_a(value, RetryPolicy):
+        return value
+    example = 'a RetryPolicy, or JSON such as {"initial_seconds": 5}'
+    try:
+        return msgspec.json.decode(plain_text("default_retry", value), type=RetryPolicy)
+    except (msgspec.MsgspecError, InvalidInput) as error:
+        raise _Refused(f"{example} ({error})") from None
+
+
+def _switch(value: Any) -> bool:
+    words = value if is_a(value, str) else shown(value)
+    switch = {**_ON, **_OFF}.get(words.lower())
+    if switch is None:
+        raise _Refused("on or off")
+    return switch
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        # From a URL or the environment it comes as text.
+        number = float(value) if is_a(value, str) else plain_number(name, value)
+    except ValueError:
+        raise _Refused("it must be a number") from None
     if not isfinite(number):
-        raise InvalidURL(url, f"{name}={value}: it must be a finite number")
+        raise _Refused("it must be a finite number")
     return int(number) if number == int(number) and "seconds" not in name else number

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, Unpack, cast
 
 from penstock.address import (
     POSTGRES_SCHEMES,
@@ -11,6 +12,7 @@ from penstock.address import (
     REDIS_SCHEMES,
     Address,
     Options,
+    QueueOptions,
     parse,
 )
 from penstock.client.blocking import BlockingQueue
@@ -37,30 +39,45 @@ CloseStore: TypeAlias = Callable[[], Awaitable[None]]
 
 # `memory://name` is shared by everything in the process that says the same name.
 _shared_memories: Final[dict[str, SharedMemory]] = {}
+# A fork is another process, and may have been made while one of them was being changed.
+os.register_at_fork(after_in_child=_shared_memories.clear)
+
+
+class OpenOptions(QueueOptions, total=False):
+    """What `open` takes besides the URL, for type checkers."""
+
+    store: Any
+    codecs: Iterable[Codec]
+    services: Services | None
+    layer: Callable[[ObjectStore], ObjectStore] | None
 
 
 def open(
     url: str | None = None,
     *,
-    store: ObjectStore | RecordStore | None = None,
+    store: Any = None,
     codecs: Iterable[Codec] = (),
     services: Services | None = None,
     layer: Callable[[ObjectStore], ObjectStore] | None = None,
-    **options: Any,
+    memory: SharedMemory | None = None,
+    **options: Unpack[QueueOptions],
 ) -> Queue:
     """A queue, to be used with `async with`. See the guide for the URLs and options.
 
     Without a URL, `PENSTOCK_URL` is used. `store` takes any store of your own instead, of objects
-    or of records, or a ready-made obstore client. `layer` is put around a store of objects, such
-    as one that counts.
+    or of records, or a ready-made client: obstore's; redis-py's or psycopg's, blocking or not, or
+    a pool of theirs; boto3's for S3, where the URL says the bucket: `open("s3://bucket/prefix",
+    store=client)`. `layer` is put around a store of objects, such as one that counts.
+
+    `url` says where and how, `options` are the same as in its query; `codecs` are your own, beside
+    JSON and msgpack; `services` (clock, luck) are for tests; `memory`, from `new_memory`, is what
+    handles on `memory://` share.
     """
     services = services or Services()
-    if store is not None and url is not None:
-        raise InvalidInput("open takes a URL or a store, not both")
-    address = parse(url if store is None else "memory://", options)
+    address = parse(_place(url, store, "open"), options)
     said = address.options
     return Queue(
-        _backend(address, store, services, layer or _bare),
+        _backend(address, store, services, layer or _bare, memory),
         tenant=said.tenant,
         services=services,
         codecs=Codecs(codecs),
@@ -70,8 +87,11 @@ def open(
     )
 
 
-def open_sync(url: str | None = None, **options: Any) -> BlockingQueue:
-    """The blocking twin of `open`, to be used with `with`."""
+def open_sync(url: str | None = None, **options: Unpack[OpenOptions]) -> BlockingQueue:
+    """The blocking twin of `open`, to be used with `with`.
+
+    `url` and `options` are those of `open`.
+    """
     return BlockingQueue(lambda: open(url, **options))
 
 
@@ -79,22 +99,22 @@ def import_writer(
     url: str | None = None,
     run: str = "",
     *,
-    store: ObjectStore | None = None,
+    store: Any = None,
     services: Services | None = None,
-    **options: Any,
+    **options: Unpack[QueueOptions],
 ) -> ImportWriter:
     """Writes rows of a bulk import into the queue's store without opening the queue.
 
     To be used with `with`, by code that has no event loop. URL, store and options as of `open`.
+
+    `url`, `store`, `services` and `options` are those of `open`; `run` names the import.
     """
     services = services or Services()
-    if store is not None and url is not None:
-        raise InvalidInput("import_writer takes a URL or a store, not both")
-    address = parse(url if store is None else "memory://", options)
+    address = parse(_place(url, store, "import_writer"), options)
     if address.scheme in RECORD_SCHEMES:
         raise Unsupported("bulk imports", f"{address.scheme}://")
     if store is not None:
-        made, close = _adapted(store), nothing_to_close
+        made, close = _adapted(store, address), nothing_to_close
     elif address.scheme == "memory":
         made, close = _memory(address.place).side, nothing_to_close
     else:
@@ -138,15 +158,9 @@ def open_records(address: Address, services: Services) -> RecordStore:
     """The record store that an address with one names."""
     options = address.options
     if address.scheme in REDIS_SCHEMES:
-        from penstock.engines.records.redis.store import RedisStore
-
-        return RedisStore(address.server_url.rstrip("?"), options.prefix, services)
+        return _redis(address.server_url.rstrip("?"), options, services)
     if address.scheme in POSTGRES_SCHEMES:
-        from penstock.engines.records.postgres.store import PostgresStore
-
-        return PostgresStore(
-            address.server_url, services, schema=options.schema, fsync=options.fsync
-        )
+        return _postgres(address.server_url, options, services)
     from penstock.engines.records.sqlite.store import SqliteStore
 
     return SqliteStore(address.path, services, fsync=options.fsync)
@@ -157,11 +171,24 @@ def open_backend(address: Address, services: Services | None = None) -> Backend:
     return _backend(address, None, services or Services(), _bare)
 
 
+def _redis(server: Any, options: Options, services: Services) -> RecordStore:
+    from penstock.engines.records.redis.store import RedisStore
+
+    return RedisStore(server, options.prefix, services)
+
+
+def _postgres(server: Any, options: Options, services: Services) -> RecordStore:
+    from penstock.engines.records.postgres.store import PostgresStore
+
+    return PostgresStore(server, services, schema=options.schema, fsync=options.fsync)
+
+
 def _backend(
     address: Address,
-    store: ObjectStore | RecordStore | None,
+    store: Any,
     services: Services,
     layer: Callable[[ObjectStore], ObjectStore],
+    memory: SharedMemory | None = None,
 ) -> Backend:
     options = address.options
     records = _records(address, store, services)
@@ -176,11 +203,12 @@ def _backend(
         )
 
     if store is None and address.scheme == "memory":
-        return _in_memory(_memory(address.place), options, services)
+        shared = _memory(address.place) if memory is None or address.place else memory
+        return _in_memory(shared, options, services)
 
     async def discover() -> Backend:
         # The caller's own is to be closed by whoever made it.
-        made = _adapted(store) if store is not None else open_store(address)
+        made = _adapted(store, address) if store is not None else open_store(address)
         close = nothing_to_close if store is not None else made.close
         try:
             return await _discovered(made, layer, close, options, services)
@@ -268,13 +296,16 @@ def _tasks(
     )
 
 
-def _records(
-    address: Address, store: ObjectStore | RecordStore | None, services: Services
-) -> RecordStore | None:
+def _records(address: Address, store: Any, services: Services) -> RecordStore | None:
     """The store of records, where it is one that was given or named."""
     if store is None:
         named = address.scheme in RECORD_SCHEMES
         return open_records(address, services) if named else None
+    library = _library(store)
+    if library == "redis":
+        return _redis(store, address.options, services)
+    if library in ("psycopg", "psycopg_pool"):
+        return _postgres(store, address.options, services)
     return cast("RecordStore", store) if hasattr(store, "turn") else None
 
 
@@ -286,18 +317,47 @@ def _bare(store: ObjectStore) -> ObjectStore:
     return store
 
 
+def new_memory() -> SharedMemory:
+    return SharedMemory(MemoryStore())
+
+
 def _memory(name: str) -> SharedMemory:
     if not name:
-        return SharedMemory(MemoryStore())
+        return new_memory()
     return _shared_memories.setdefault(name, SharedMemory(MemoryStore(), name))
 
 
-def _adapted(store: Any) -> ObjectStore:
-    """Any store that fits the port as it is; a client of obstore's gets the adapter for those."""
-    if type(store).__module__.partition(".")[0] == "obstore":
+def _place(url: str | None, store: Any, caller: str) -> str | None:
+    """The URL to go by, where a store of the caller's own may stand in its place."""
+    if store is None:
+        return url
+    if _library(store) == "botocore":
+        return url
+    if url is not None:
+        raise InvalidInput(f"{caller} takes a URL or a store, not both")
+    return "memory://"
+
+
+def _library(store: Any) -> str:
+    """Which library a client is from, by what it is made of; a store of one's own is from none."""
+    roots = {kind.__module__.partition(".")[0] for kind in type(store).__mro__}
+    known = ("obstore", "redis", "psycopg", "psycopg_pool", "botocore")
+    return next((name for name in known if name in roots), "")
+
+
+def _adapted(store: Any, address: Address) -> ObjectStore:
+    """Any store that fits the port as it is; a client of a known library gets its adapter."""
+    library = _library(store)
+    if library == "obstore":
         from penstock.stores.cloud import CloudStore
 
         return CloudStore(store, repr(store))
+    if library == "botocore":
+        from penstock.stores.cloud import s3_store_of
+
+        if address.scheme != "s3":
+            raise InvalidInput("with a client of boto3 say the bucket: s3://bucket/prefix")
+        return s3_store_of(store, address.place, address.path)
     missing = [name for name in ("put", "get", "delete", "list") if not hasattr(store, name)]
     if missing:
         raise InvalidInput(

@@ -7,13 +7,13 @@ import datetime
 import enum
 import uuid
 from decimal import Decimal
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 import pytest
 
 import penstock
-from penstock.errors import ArgumentsInvalid, ResultInvalid
+from penstock.errors import ArgumentsInvalid, InvalidInput, PayloadInvalid, ResultInvalid
 from penstock.kernel.job import State
 from penstock.testing.kit import Kit
 
@@ -32,6 +32,16 @@ class Point:
 class Address(TypedDict):
     street: str
     number: int
+
+
+class Names(NamedTuple):
+    few: set[str]
+    raw: list[bytes]
+
+
+class Tree(TypedDict):
+    leaf: set[int]
+    more: list[Tree]
 
 
 class Colour(enum.Enum):
@@ -59,6 +69,9 @@ VALUES: list[tuple[Any, Any]] = [
     (Point, Point(1.5, 2.5)),
     (Address, {"street": "Main", "number": 7}),
     (list[Size | None], [Size(1), None]),
+    (dict[str, list[bytes] | None], {"a": [b"\x00"], "b": None}),
+    (Names, Names({"a"}, [b"\xff"])),
+    (Tree, {"leaf": {1}, "more": [{"leaf": {2}, "more": []}]}),
     (Any, {"anything": [1]}),
 ]
 
@@ -92,10 +105,11 @@ async def test_a_handler_gets_the_very_value_that_was_enqueued(
         ({}, "missing required field `width`"),
         (None, "missing required field `width`"),
         ({"width": 1, "depth": 2}, "unknown field `depth`"),
-        ([], "Expected `object`, got `array`"),
-        (0, "Expected `object`, got `int`"),
-        ("", "Expected `object`, got `str`"),
-        (False, "Expected `object`, got `bool`"),
+        ([], "of type list, and a task takes one object, argument name to value"),
+        ([], '{"width": …, "height": …}'),
+        (0, "of type int"),
+        ("", "of type str"),
+        (False, "of type bool"),
     ],
 )
 async def test_a_payload_that_does_not_fit_fails_at_once_and_says_why(
@@ -220,4 +234,73 @@ async def test_arguments_of_a_task_that_runs_here_are_checked_the_same(app: pens
 
     assert await app.execute_now(resize, size=Size(7)) == 7
     with pytest.raises(ArgumentsInvalid):
-        await app.execute_now(resize, size="wide")
+        await app.execute_now(resize, size="wide")  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"priority": "high"}, {"priority": True}, {"max_attempts": 0}, {"timeout_seconds": -1},
+        {"delay_seconds": -0.5}, {"unique_seconds": float("nan")}, {"wait_seconds": -1},
+        {"queue": "a/b"}, {"retry": 3}, {"meta": {"x": float("nan")}}, {"key": 7}, {"codec": 7},
+        {"delay_seconds": 1, "run_at": 1.0},
+    ],
+    ids=str,
+)  # fmt: skip
+async def test_an_option_that_can_not_be_is_refused_where_it_is_written(
+    app: penstock.App, options: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidInput):
+        app.task(name="other", **options)(_nothing)
+
+    @app.task
+    async def work() -> None: ...
+
+    with pytest.raises(InvalidInput):
+        work.options(**options)
+
+
+async def test_options_and_arguments_may_be_numpys(app: penstock.App) -> None:
+    numpy = pytest.importorskip("numpy")
+
+    @app.task(priority=numpy.int64(3), timeout_seconds=numpy.float32(7))
+    async def work(count: int, share: float, name: str) -> None: ...
+
+    job = work.options(max_attempts=numpy.int32(2)).job(
+        numpy.int64(7), numpy.float64(0.5), numpy.str_("x")
+    )
+    assert (job.priority, job.timeout_seconds, job.max_attempts) == (3, 7.0, 2)
+    async with app:
+        await work.enqueue(numpy.int64(7), numpy.float64(0.5), numpy.str_("x"))
+        [claimed] = await (await app.queue()).claim()
+    assert claimed.payload == {"count": 7, "share": 0.5, "name": "x"}
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"to": b"bytes"}, {"to": 7}, {"to": "x", "sizes": ["large"]}], ids=str
+)
+async def test_arguments_that_do_not_fit_are_refused_when_they_are_enqueued(
+    app: penstock.App, arguments: dict[str, Any]
+) -> None:
+    @app.task
+    async def send(to: str, sizes: list[int] | None = None) -> None: ...
+
+    async with app:
+        with pytest.raises(ArgumentsInvalid):
+            await send.enqueue(**arguments)
+        with pytest.raises(ArgumentsInvalid):
+            send.options(priority=1).job(**arguments)
+
+
+async def test_what_no_annotation_brings_back_is_refused(app: penstock.App) -> None:
+    @app.task
+    async def draw(data: bytes, more: Any = None) -> None: ...
+
+    async with app:
+        await draw.enqueue(b"\x00")
+        await draw.options(codec="msgpack").enqueue(b"\x00", {"x": b"\x01"})
+        with pytest.raises(PayloadInvalid, match="bytes"):
+            await draw.enqueue(b"\x00", {"x": b"\x01"})
+
+
+def _nothing() -> None: ...

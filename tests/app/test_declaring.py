@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -83,7 +84,7 @@ def test_a_parameter_without_a_name_of_its_own_is_refused(app: penstock.App, fun
 def takes_what_nobody_knows(what: NobodyKnowsIt) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 def gives_what_nobody_knows() -> NobodyKnowsIt: ...  # type: ignore[name-defined]  # noqa: F821
 def takes_what_is_no_type(what: "1 +") -> None: ...  # type: ignore[valid-type]  # noqa: F722
-def takes_an_attribute_of_nothing(what: penstock.Nothing) -> None: ...
+def takes_an_attribute_of_nothing(what: penstock.Nothing) -> None: ...  # type: ignore[name-defined]
 
 
 @pytest.mark.parametrize(
@@ -109,8 +110,11 @@ def test_an_annotation_that_cannot_be_checked_is_refused(app: penstock.App) -> N
 
 
 def test_an_option_that_does_not_exist_is_refused_with_those_that_do(app: penstock.App) -> None:
-    with pytest.raises(InvalidTask, match=r"no option 'retries'; known are queue, priority"):
-        app.task(retries=3)(lambda: None)
+    with pytest.raises(
+        InvalidTask,
+        match=r"no option 'retries'; 'max_attempts' may be what you mean; known are queue",
+    ):
+        app.task(retries=3)(lambda: None)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("name", ["a/b", " a", "", "\n"])
@@ -137,7 +141,49 @@ def test_a_child_process_could_not_find_a_function_inside_another(app: penstock.
 def wants_its_context(context: penstock.JobContext) -> None: ...
 
 
-def test_a_context_cannot_leave_for_a_process(app: penstock.App) -> None:
-    with pytest.raises(InvalidTask, match=r"can't go along into another process"):
-        app.task(cpu=True)(wants_its_context)
+def test_a_task_for_processes_may_take_a_context(app: penstock.App) -> None:
+    app.task(cpu=True)(wants_its_context)
+    assert list(app.tasks) == ["wants_its_context"]
+
+
+def counts() -> Iterator[int]:
+    yield 1
+
+
+async def counts_later() -> AsyncIterator[int]:
+    yield 1
+
+
+class Mail:
+    """Not a function."""
+
+
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [
+        (counts, "'counts': a generator is no task"),
+        (counts_later, "'counts_later': a generator is no task"),
+        (Mail, "'Mail': a class is no task"),
+        ("mail", r"@app\.task\(name='mail'\)"),
+    ],
+)
+def test_what_no_worker_could_run_is_refused_where_it_is_written(
+    app: penstock.App, declared: Any, words: str
+) -> None:
+    with pytest.raises(InvalidTask, match=words):
+        app.task(declared)
     assert not app.tasks
+
+
+@pytest.mark.parametrize("name", ["delay", "apply_async", "s"])
+def test_a_task_that_is_called_as_in_celery_says_what_to_write(
+    app: penstock.App, name: str
+) -> None:
+    task: Any = app.task(takes_two_kinds_of_text_apart)
+    with pytest.raises(AttributeError, match=rf"{name}'; write .*task\.\w+\("):
+        getattr(task, name)
+    with pytest.raises(AttributeError, match=r"no attribute 'nothing'$"):
+        _ = task.nothing
+
+
+def takes_two_kinds_of_text_apart(words: str, data: bytes) -> None: ...

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import penstock
-from penstock.errors import CallTimeout, InvalidJob, JobFailed, PenstockError
+from penstock.errors import CallTimeout, InvalidJob, InvalidTask, JobFailed, PenstockError
 from penstock.kernel.job import Job
 from penstock.testing.kit import Kit, in_memory
 
@@ -54,12 +54,31 @@ def test_options_change_one_call_and_not_the_task(app: penstock.App) -> None:
     assert (send.job("a").priority, send.job("a").queue) == (3, "default")
 
 
-def test_an_option_that_does_not_exist_is_refused(app: penstock.App) -> None:
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("countdown", "delay_seconds"),
+        ("eta", "run_at"),
+        ("max_retries", "max_attempts"),
+        ("time_limit", "timeout_seconds"),
+        ("delay_second", "delay_seconds"),
+        ("prioritty", "priority"),
+        ("colour", None),
+    ],
+)
+def test_an_option_that_does_not_exist_is_refused_with_what_may_be_meant(
+    app: penstock.App, name: str, meant: str | None
+) -> None:
     @app.task
     async def send() -> None: ...
 
-    with pytest.raises(TypeError, match="retries"):
-        send.options(retries=3)
+    hint = "" if meant is None else f"'{meant}' may be what you mean; "
+    given: dict[str, Any] = {name: 3}
+    words = f"no option '{name}'; {hint}known are queue, "
+    with pytest.raises(InvalidTask, match=words):
+        send.options(**given)
+    with pytest.raises(InvalidTask, match=words):
+        app.task(**given)(print)
 
 
 def test_a_key_function_gets_all_arguments_defaults_included(app: penstock.App) -> None:
@@ -115,13 +134,17 @@ async def test_a_call_of_a_failing_task_raises_with_the_original_error(
         await answered(kit, fail.call())
 
 
-async def test_a_call_waits_as_long_as_it_was_told(app: penstock.App, kit: Kit) -> None:
+async def test_a_call_waits_as_long_as_it_was_told() -> None:
+    app = penstock.App("memory://")  # without the kit, whose calls wait for nobody
+
     @app.task(wait_seconds=0.01, timeout_seconds=77)
     async def never() -> None: ...
 
-    with pytest.raises(CallTimeout, match=r"0\.01 s"):
-        await never.call()
-    assert (await kit.assert_enqueued(never)).timeout_seconds == 77
+    async with app:
+        with pytest.raises(CallTimeout, match=r"0\.01 s"):
+            await never.call()
+        [job] = [job async for job in (await app.queue()).jobs()]
+    assert (job.state, job.timeout_seconds) == ("pending", 77)
 
 
 async def test_a_call_returns_a_cached_result_at_once(app: penstock.App, kit: Kit) -> None:
@@ -200,7 +223,9 @@ async def test_with_middleware_too_one_bad_job_of_many_fails_alone(
     @app.task
     async def work() -> None: ...
 
-    good, bad = await app.enqueue_many([work.job(), work.options(priority="high").job()])
+    impossible: Any = "high"
+    bad_job = penstock.NewJob("work", priority=impossible)
+    good, bad = await app.enqueue_many([work.job(), bad_job])
     assert isinstance(good, penstock.Receipt)
     assert isinstance(bad, InvalidJob)
     assert isinstance(bad, PenstockError)
@@ -253,3 +278,32 @@ async def test_the_kit_leaves_an_open_app_at_its_own_queue(app: penstock.App) ->
             await kit.assert_nothing_enqueued()
             await work.enqueue()
         assert (await (await app.queue()).stats()).totals["pending"] == 1
+
+
+async def test_an_app_shows_its_jobs_and_counts(app: penstock.App, kit: Kit) -> None:
+    @app.task
+    async def double(number: int) -> int:
+        return number * 2
+
+    receipt = await double.enqueue(21)
+    assert repr(receipt) == f"<Receipt {receipt.id} queued>"
+    await kit.drain()
+    job = await app.get(receipt.id)
+    assert job is not None
+    assert (job.payload, job.result) == ({"number": 21}, 42)
+    assert await app.get("unknown") is None
+    assert (await app.stats()).jobs == 1
+
+
+def test_an_app_shows_its_jobs_and_counts_without_an_event_loop() -> None:
+    app = penstock.App("memory://")
+
+    @app.task
+    def work() -> None: ...
+
+    with app:
+        job = app.get_sync(work.enqueue_sync().id)
+        assert job is not None
+        assert job.type == "work"
+        assert app.get_sync("unknown") is None
+        assert app.stats_sync().jobs == 1

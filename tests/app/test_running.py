@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.errors import InvalidInput, UnknownTask
+from penstock.errors import InvalidInput, UnknownType
 from penstock.kernel.job import State
 from penstock.testing.kit import Kit
 
@@ -36,7 +36,7 @@ async def test_a_task_runs_here_without_a_queue() -> None:
 async def test_an_unknown_task_is_named_beside_the_known_ones(app: penstock.App) -> None:
     app.task(name="b")(lambda: None)
     app.task(name="a")(lambda: None)
-    with pytest.raises(UnknownTask, match="no task 'c'; it has a, b"):
+    with pytest.raises(UnknownType, match="no task 'c'; it has a, b"):
         await app.execute_now("c")
 
 
@@ -77,7 +77,7 @@ async def test_progress_is_a_fraction(app: penstock.App, fraction: float) -> Non
     async def work(context: penstock.JobContext) -> None:
         context.progress(fraction)
 
-    with pytest.raises(InvalidInput, match="a number from 0 to 1"):
+    with pytest.raises(InvalidInput, match="number"):
         await app.execute_now(work)
 
 

@@ -17,8 +17,17 @@ from typing import Any, Self
 from typer.testing import CliRunner
 
 from penstock.cli.root import app
+from penstock.client.blocking import BlockingQueue
+from penstock.kernel.job import Job
 
 ANSWER_SECONDS_MAX = 60.0
+
+
+def got(queue: BlockingQueue, id: str) -> Job:
+    """A job that is there."""
+    job = queue.get(id)
+    assert job is not None
+    return job
 
 
 class Ran:
@@ -46,7 +55,7 @@ class Penstock:
         self.url = url
 
     def __call__(self, *arguments: str, input: str | None = None, columns: int = 120) -> Ran:
-        environment = {"PENSTOCK_URL": self.url, "COLUMNS": str(columns)}
+        environment = {"PENSTOCK_URL": self.url, "COLUMNS": str(columns), "PENSTOCK_TRACEBACK": "1"}
         result = CliRunner().invoke(
             app, list(arguments), input=input, env=environment, prog_name="penstock"
         )

@@ -9,7 +9,8 @@ import pytest
 
 import penstock
 from penstock.client.blocking import BlockingQueue
-from tests.cli.running import Penstock
+from penstock.stores.folder import PRIVATE_FOLDER
+from tests.cli.running import Penstock, got
 
 
 def test_jobs_come_out_as_lines(run: Penstock, failed_id: str) -> None:
@@ -27,6 +28,14 @@ def test_an_export_to_a_file_counts_what_it_wrote(
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line.get("event") for line in lines] == [None, "enqueued", "claimed", "failed"]
     assert [path.name for path in folder.glob("out*")] == ["out.jsonl"]
+
+
+def test_an_export_to_a_folder_is_refused(run: Penstock, failed_id: str, folder: Path) -> None:
+    ran = run("export", "--output", str(folder))
+    assert (ran.code, ran.stderr) == (
+        2,
+        f"error: --output {folder}: it is a folder; name a file in it\n",
+    )
 
 
 def test_an_export_can_be_narrowed(run: Penstock, queue: BlockingQueue, failed_id: str) -> None:
@@ -48,10 +57,10 @@ def test_what_was_exported_can_be_imported_and_twice_is_once(
     assert first == {"imported": 3, "present": 0, "skipped": 1, "failed": 0}
     assert other("import", str(file)).stdout.startswith("imported 0 jobs; 3 were there already")
     with penstock.open_sync(other.url) as there:
-        job = there.get("a")
+        job = got(there, "a")
         assert (job.payload, job.key, job.priority, job.meta) == ({"a": 1}, "k", 4, {"m": 1})
-        assert there.get("b").payload == b"\x00\xff"
-        assert there.get("c").payload == {"data": b"\x01"}
+        assert got(there, "b").payload == b"\x00\xff"
+        assert got(there, "c").payload == {"data": b"\x01"}
     dead = other("import", "--dead-letters", "--json", input=file.read_text()).object
     assert (dead["imported"], dead["present"]) == (1, 3)
 
@@ -115,9 +124,19 @@ def test_doctor_finds_a_healthy_queue_healthy(run: Penstock, failed_id: str) -> 
 
 
 def test_doctor_leaves_nothing_behind_and_makes_no_queue(run: Penstock, url: str) -> None:
-    checks = run("doctor", "--json").lines
+    checks = run("doctor", "--probe", "--json").lines
     assert checks[-1]["detail"] == "there is no queue here yet"
     assert stored_objects(url) == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["--quick"], ["--json"]])
+def test_doctor_touches_nothing_where_no_queue_is(
+    run: Penstock, url: str, arguments: list[str]
+) -> None:
+    ran = run("doctor", *arguments)
+    assert (ran.code, ran.stdout) == (1, "")
+    assert "there is no queue at" in ran.stderr
+    assert not Path(url).exists()
 
 
 def test_a_quick_check_up_leaves_the_log_alone(run: Penstock, failed_id: str) -> None:
@@ -143,8 +162,8 @@ def test_doctor_sees_a_lease_that_nobody_takes_back(run: Penstock, queue: Blocki
     queue.configure(clock_skew_seconds=0)
     queue.enqueue("add", 1)
     queue.claim(1, lease_seconds=0)
-    last = run("doctor", "--json").lines[-1]
-    assert (last["check"], last["verdict"]) == ("dead leases", "warn")
+    checks = {check["check"]: check["verdict"] for check in run("doctor", "--json").lines}
+    assert (checks["dead leases"], checks["types served"]) == ("warn", "ok")
 
 
 def test_doctor_reads_layout_single(folder: Path) -> None:
@@ -155,7 +174,7 @@ def test_doctor_reads_layout_single(folder: Path) -> None:
 
 
 def test_doctor_says_why_a_store_cannot_be_reached(folder: Path) -> None:
-    ran = Penstock(str(folder / "tasks.py"))("doctor")
+    ran = Penstock(str(folder / "tasks.py"))("doctor", "--probe")
     assert ran.code == 1
     assert "reachable" in ran.stdout
 
@@ -175,4 +194,4 @@ def test_bench_measures_and_cleans_up(run: Penstock, url: str) -> None:
 
 def stored_objects(url: str) -> list[str]:
     files = [path for path in Path(url).rglob("*") if path.is_file()]
-    return [path.name for path in files if path.suffix != ".lock"]
+    return [path.name for path in files if PRIVATE_FOLDER not in path.parts]

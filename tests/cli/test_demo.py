@@ -54,6 +54,7 @@ async def test_a_worker_that_is_killed_leaves_its_last_count(
     meter = Meter()
     app = penstock.App(str(tmp_path / "queue"), layer=meter.layer)
     Notes(meter).keep_for(app)
+    app.task(name="work")(lambda: None)
     async with app, penstock.Worker(app):
         await turns()
         killed_now = noted(tmp_path)

@@ -8,20 +8,21 @@ from pathlib import Path
 import pytest
 
 from penstock.client.blocking import BlockingQueue
-from tests.cli.running import Penstock
+from tests.cli.running import Penstock, got
 
 
 def test_enqueue_prints_the_id_of_a_job_that_is_there(run: Penstock, queue: BlockingQueue) -> None:
     ran = run("enqueue", "resize", '{"id": 7}')
     assert ran.code == 0
-    assert queue.get(ran.stdout.strip()).payload == {"id": 7}
+    assert got(queue, ran.stdout.strip()).payload == {"id": 7}
 
 
 def test_enqueue_answers_a_receipt_as_json(run: Penstock) -> None:
     receipt = run("enqueue", "resize", '{"id": 7}', "--id", "a", "--json").object
     assert receipt == {"id": "a", "status": "queued", "state": "pending", "result": None}
     assert run("enqueue", "resize", "1", "--id", "a", "--json").object["status"] == "duplicate"
-    assert "duplicate" in run("enqueue", "resize", "1", "--id", "a").stdout
+    again = run("enqueue", "resize", "1", "--id", "a").stdout
+    assert again == "a is pending already; nothing was enqueued\n"
 
 
 def test_every_option_of_enqueue_reaches_the_job(run: Penstock, queue: BlockingQueue) -> None:
@@ -32,7 +33,7 @@ def test_every_option_of_enqueue_reaches_the_job(run: Penstock, queue: BlockingQ
         "--meta", '{"team": "mail"}', "--trace", "t", "--codec", "msgpack",
     )  # fmt: skip
     assert ran.code == 0
-    job = queue.get("a")
+    job = got(queue, "a")
     assert (job.payload, job.queue, job.key, job.priority, job.max_attempts) == (
         [1], "images", "k", -5, 2,
     )  # fmt: skip
@@ -48,12 +49,12 @@ def test_the_payload_may_come_from_stdin(
     run: Penstock, queue: BlockingQueue, argument: list[str]
 ) -> None:
     id = run("enqueue", "resize", *argument, input='{"id": 8}\n').stdout.strip()
-    assert queue.get(id).payload == {"id": 8}
+    assert got(queue, id).payload == {"id": 8}
 
 
 def test_nothing_on_stdin_is_a_payload_of_null(run: Penstock, queue: BlockingQueue) -> None:
     id = run("enqueue", "resize", input="").stdout.strip()
-    assert queue.get(id).payload is None
+    assert got(queue, id).payload is None
 
 
 def test_bad_json_is_pointed_at(run: Penstock) -> None:
@@ -90,7 +91,7 @@ def test_a_file_of_jobs_is_enqueued(run: Penstock, queue: BlockingQueue, folder:
     jobs = [{"type": "resize", "payload": n, "id": f"job-{n}", "queue": "q"} for n in range(2_500)]
     file.write_text("\n".join(map(json.dumps, jobs)) + "\n\n")
     assert run("enqueue", "--file", str(file)).stdout == "2,500 queued\n"
-    assert queue.get("job-2499").payload == 2499
+    assert got(queue, "job-2499").payload == 2499
     assert [line["status"] for line in run("enqueue", "--file", str(file), "--json").lines] == [
         "duplicate"
     ] * 2_500

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import penstock
+from penstock import NewJob
 from penstock.client.blocking import BlockingQueue
-from tests.cli.running import Penstock
+from tests.cli.running import Penstock, got
 
 
 def test_status_shows_a_job_with_its_errors(run: Penstock, failed_id: str) -> None:
@@ -13,6 +17,17 @@ def test_status_shows_a_job_with_its_errors(run: Penstock, failed_id: str) -> No
     assert ran.code == 0
     for words in (failed_id, "images", "failed", '{"id":7}', "the disk is on fire"):
         assert words in ran.stdout
+
+
+@pytest.mark.parametrize("command", ["status", "history"])
+def test_tracebacks_are_shown(run: Penstock, queue: BlockingQueue, command: str) -> None:
+    queue.enqueue("resize", id="a")
+    [job] = queue.claim(1)
+    queue.nack(job, "boom", retry=False, traceback="File tasks.py, line 7\nOSError: boom")
+    shown = run(command, "a").stdout
+    assert "attempt 1:" in shown
+    assert "File tasks.py, line 7\nOSError: boom" in shown
+    assert "line 7" in run(command, "a", "--json").stdout
 
 
 def test_status_as_json_is_the_whole_job_without_its_lease(
@@ -26,6 +41,7 @@ def test_status_as_json_is_the_whole_job_without_its_lease(
     [held] = queue.claim(1)
     shown = run("status", "held", "--json")
     assert shown.object["state"] == "running"
+    assert held.lease is not None
     assert held.lease.secret not in shown.stdout
 
 
@@ -40,12 +56,50 @@ def test_a_job_that_is_not_there_is_not_found(
 
 def test_history_tells_what_happened_in_order(run: Penstock, failed_id: str) -> None:
     ran = run("history", failed_id)
-    rows = [line.split()[3] for line in ran.stdout.splitlines()[2:]]
+    rows = [line.split()[3] for line in ran.stdout.splitlines()[2:-1]]
     assert rows == ["enqueued", "claimed", "failed"]
     assert "by w1" in ran.stdout
     events = run("history", failed_id, "--json").lines
     assert [event["event"] for event in events] == ["enqueued", "claimed", "failed"]
     assert "operation" not in events[1]  # the lease's secret
+
+
+def test_history_says_which_lives_an_id_has_had(run: Penstock, queue: BlockingQueue) -> None:
+    lives = []
+    for attempt in range(2):
+        lives.append(queue.enqueue("add", attempt, id="a").life)
+        assert "not the first" not in run("status", "a").stdout or attempt
+        queue.cancel("a")
+    assert f"{lives[1]}; it is not the first" in run("status", "a", columns=200).stdout
+    assert run("history", "a").stdout.endswith(f"life {lives[1]}\n")
+    shown = run("history", "a", "--lives").stdout.splitlines()[2:]
+    assert [line.split()[0] for line in shown] == [str(life) for life in lives]
+    told = run("history", "a", "--lives", "--json").lines
+    assert [(each["life"], each["last_event"]) for each in told] == [
+        (life, "cancelled") for life in lives
+    ]
+    assert run("history", "a", "--life", str(lives[0])).stdout.endswith(f"life {lives[0]}\n")
+
+
+def test_a_life_that_never_was_is_not_taken_for_a_job_that_has_left(
+    run: Penstock, queue: BlockingQueue
+) -> None:
+    life = queue.enqueue("add", 1, id="a").life
+    ran = run("history", "a", "--life", "1")
+    assert (ran.code, ran.stdout) == (1, "")
+    assert "job 'a' has no life 1" in ran.stderr
+    assert f"known are {life}" in ran.stderr
+    for arguments in (["--life", "1"], ["--lives"]):
+        assert "no job 'nobody'" in run("history", "nobody", *arguments).stderr
+
+
+def test_an_empty_list_says_so(run: Penstock, queue: BlockingQueue) -> None:
+    assert run("list").stdout == "no jobs\n"
+    assert run("list", "--json").stdout == ""
+
+
+def test_status_says_how_many_failures_there_may_be(run: Penstock, failed_id: str) -> None:
+    assert "1 (1 of at most 4 failures)" in run("status", failed_id).stdout
 
 
 def test_list_filters_and_limits(run: Penstock, queue: BlockingQueue, failed_id: str) -> None:
@@ -68,7 +122,9 @@ def test_list_filters_and_limits(run: Penstock, queue: BlockingQueue, failed_id:
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_an_id_is_never_cut(run: Penstock, failed_id: str, columns: int) -> None:
+def test_an_id_is_whole_at_the_width_of_a_terminal(
+    run: Penstock, failed_id: str, columns: int
+) -> None:
     shown = run("list", columns=columns).stdout
     assert failed_id in shown
     assert max(map(len, shown.splitlines())) <= columns
@@ -91,11 +147,11 @@ def test_cancel_says_of_each_what_became_of_it(
     queue.enqueue("add", 1, id="a")
     ran = run("cancel", "a", failed_id, "nobody")
     assert ran.code == 1
-    assert [line.split()[-1] for line in ran.stdout.splitlines()[2:]] == [
-        "cancelled",
-        "failed",
-        "not_found",
-    ]
+    cancelled, failed, unknown = ran.stdout.splitlines()[2:5]
+    assert cancelled.split() == ["a", "cancelled"]
+    assert "it is failed" in failed
+    assert "no job 'nobody' for this tenant" in unknown
+    assert run("cancel", "nobody", "--json").object["outcome"] == "not_found"
     assert run("cancel", "a", "--json").object == {"id": "a", "outcome": "cancelled", "ok": True}
 
 
@@ -112,7 +168,7 @@ def test_replay_opens_a_failed_job_again(
 ) -> None:
     ran = run("replay", failed_id)
     assert (ran.code, "replayed" in ran.stdout) == (0, True)
-    assert queue.get(failed_id).state == "pending"
+    assert got(queue, failed_id).state == "pending"
     [job] = queue.claim(1)
     queue.ack(job)
     again = run("replay", failed_id, "--json")
@@ -125,10 +181,10 @@ def test_replay_by_filter_asks_first(run: Penstock, queue: BlockingQueue, failed
     refused = run("replay", "--queue", "images", input="n\n")
     assert refused.code == 1
     assert "replay 1 failed jobs?" in refused.stderr
-    assert queue.get(failed_id).state == "failed"
+    assert got(queue, failed_id).state == "failed"
     assert run("replay", "--type", "nothing", "--yes").stdout == "no failed jobs to replay\n"
     assert run("replay", "--all-failed", "--yes", "--json").object["ok"] is True
-    assert queue.get(failed_id).state == "pending"
+    assert got(queue, failed_id).state == "pending"
 
 
 def test_replay_wants_ids_or_a_filter_and_not_both(run: Penstock, failed_id: str) -> None:
@@ -153,7 +209,7 @@ def test_a_paused_queue_gives_out_nothing(run: Penstock, queue: BlockingQueue) -
     queue.enqueue("add", 1, queue="images")
     assert run("pause", "images").stdout == "images is paused\n"
     assert queue.claim(1) == []
-    assert run("resume", "images").stdout == "images is not paused\n"
+    assert run("resume", "images").stdout == "images is resumed\n"
     assert len(queue.claim(1)) == 1
     assert run("pause", "--json").object == {"queue": "default", "paused": True}
     assert run("resume", "--json").object == {"queue": "default", "paused": False}
@@ -163,3 +219,90 @@ def test_tenants_do_not_see_each_other(run: Penstock) -> None:
     run("enqueue", "add", "1", "--id", "a", "--tenant", "acme")
     assert run("status", "a", "--tenant", "acme").code == 0
     assert run("status", "a").code == 1
+
+
+def test_list_sorts_by_what_moved_last(run: Penstock, queue: BlockingQueue) -> None:
+    older, newer = queue.enqueue("a").id, queue.enqueue("b").id
+    [job] = queue.claim(types=["a"])
+    queue.release(job)
+    assert [line["id"] for line in run("list", "--json").lines] == [older, newer]
+    by_update = run("list", "--sort", "updated_at", "--json").lines
+    assert [line["id"] for line in by_update] == [older, newer]
+    assert by_update[0]["updated_at"] > by_update[1]["updated_at"]
+    queue.enqueue("c", priority=-5)
+    assert run("list", "--sort", "priority", "--limit", "1", "--json").object["type"] == "c"
+
+
+def test_list_picks_by_attempts_and_shard(run: Penstock, queue: BlockingQueue) -> None:
+    queue.enqueue_many([NewJob("t") for _ in range(40)])
+    queue.release(queue.claim(3))
+    assert len(run("list", "--attempts-min", "1", "--json").lines) == 3
+    halves = [run("list", "--shard", half, "--json").lines for half in ("0-7", "8-f")]
+    assert sum(map(len, halves)) == 40
+    assert all(halves)
+    wrong = run("list", "--shard", "x")
+    assert wrong.code != 0
+    assert "hex digits" in wrong.stderr
+
+
+class Reversed:
+    name = "reversed"
+
+    def encode(self, value: str) -> bytes:
+        return value.encode()[::-1]
+
+    def decode(self, data: bytes) -> str:
+        return data[::-1].decode()
+
+
+def test_a_payload_that_cannot_be_decoded_is_shown_for_what_it_is(run: Penstock) -> None:
+    with penstock.open_sync(run.url, codecs=[Reversed()]) as queue:
+        queue.enqueue("odd", "abc", id="odd", codec="reversed")
+        queue.enqueue("even", {"n": 2})
+    shown = run("status", "odd", "--json").object["payload"]
+    assert (shown["kind"], shown["codec"], shown["size_bytes"]) == ("undecodable", "reversed", 3)
+    assert "no codec 'reversed' here" in shown["reason"]
+    assert "no codec 'reversed' here" in run("status", "odd", columns=300).stdout
+    assert next(iter(run("list", "--json").lines))["id"] == "odd"
+    exported = run("export").lines
+    assert [job["payload"] for job in exported] == [{**shown, "raw": "Y2Jh"}, {"n": 2}]
+    assert exported[0]["undecodable"] == ["payload"]
+    assert run("history", "odd", "--json").object["payload"] == shown
+    told = run("history", "odd", columns=300).stdout
+    assert "its payload (3 bytes) can't be decoded: no codec 'reversed' here" in told
+
+
+def test_a_payload_that_cannot_be_decoded_survives_an_export_and_an_import(
+    run: Penstock, folder: Path
+) -> None:
+    with penstock.open_sync(run.url, codecs=[Reversed()]) as queue:
+        queue.enqueue("odd", "abc", id="odd", codec="reversed")
+    there = Penstock(f"{folder}/there")
+    ran = there("import", input=run("export").stdout)
+    assert (ran.code, ran.stdout) == (
+        0, "imported 1 jobs; 0 were there already, 0 lines skipped\n"
+    )  # fmt: skip
+    with penstock.open_sync(there.url, codecs=[Reversed()]) as queue:
+        assert (got(queue, "odd").payload, got(queue, "odd").codec) == ("abc", "reversed")
+
+
+def test_an_import_refuses_only_the_line_whose_payload_was_gone(folder: Path) -> None:
+    run, there = Penstock(f"{folder}/here"), Penstock(f"{folder}/there")
+    mimic = {"kind": "undecodable", "codec": "json", "size_bytes": None, "reason": "mine"}
+    with penstock.open_sync(run.url, offload=True) as queue:
+        queue.enqueue("large", "x" * 300_000, id="gone")
+        queue.enqueue("small", mimic, id="small")
+    for data in (folder / "here" / "data").rglob("*-*-*"):
+        data.unlink()
+    exported = run("export").stdout
+    ran = there("import", input=exported)
+    assert ran.code == 1
+    assert "line 1 of stdin: the payload of gone was not there to be exported" in ran.stderr
+    assert ran.stdout.startswith(
+        "imported 1 jobs; 0 were there already, 0 lines skipped, 1 refused"
+    )
+    again = there("import", "--json", input=exported)
+    assert again.object == {"imported": 0, "present": 1, "skipped": 0, "failed": 1}
+    with penstock.open_sync(there.url) as queue:
+        assert got(queue, "small").payload == mimic
+        assert queue.get("gone") is None

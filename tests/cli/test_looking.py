@@ -38,8 +38,9 @@ def test_stats_fit_the_terminal(
 ) -> None:
     queue.enqueue("add", 1)
     shown = run("stats", columns=columns).stdout.splitlines()
-    assert [line.split()[0] for line in shown if line.strip()][2:] == ["default", "images", "all"]
-    assert shown[-1].split()[-1] == "2"
+    assert [line.split()[0] for line in shown if line.strip()][2:5] == ["default", "images", "all"]
+    total = next(line for line in shown if line.startswith("all"))
+    assert total.split()[-1] == "2"
     assert max(map(len, shown)) <= columns
 
 
@@ -158,4 +159,25 @@ def worker(id: str) -> WorkerRecord:
     return WorkerRecord(
         id=id, host="h", pid=1, tenant="default", queues=None, concurrency=8, started_at=0.0,
         seen_at=0.0, state="running", running=["a", "b"], counters={"completed": 3},
+        busy=2,
     )  # fmt: skip
+
+
+def test_stats_say_how_large_the_queue_is_and_how_fast_it_goes(
+    run: Penstock, queue: BlockingQueue
+) -> None:
+    queue.enqueue("work")
+    seen = run("stats", "--rates", "0.01", "--json").object
+    assert seen["state_bytes"] > 0
+    assert seen["rates"] == {"enqueued": 0.0, "completed": 0.0, "failed": 0.0}
+    shown = run("stats", "--rates", "0.01").stdout
+    assert "a second: 0.0 enqueued" in shown
+    assert "1 job is kept, in" in shown
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "soon"])
+def test_nobody_watches_for_a_time_that_is_none(run: Penstock, seconds: str) -> None:
+    for command in (["stats", "--rates"], ["top", "--once", "--interval"]):
+        ran = run(*command, seconds)
+        assert ran.code == 2
+        assert "Invalid value" in ran.stderr

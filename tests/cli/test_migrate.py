@@ -8,7 +8,7 @@ import pytest
 
 import penstock
 from penstock.client.blocking import BlockingQueue
-from tests.cli.running import Penstock
+from tests.cli.running import Penstock, got
 from tests.servers.postgres import Postgres
 
 
@@ -33,6 +33,23 @@ def test_a_queue_moves_and_its_old_address_says_where_to(
     assert there("status", failed_id, "--json").object["state"] == "failed"
     again = run("migrate", run.url, target)
     assert (again.code, "was moved before: 2 jobs" in again.stdout) == (0, True)
+
+
+def test_a_job_whose_large_payload_is_gone_moves_as_it_is(folder: Path, target: str) -> None:
+    run, there = Penstock(f"{folder}/large"), Penstock(target)
+    with penstock.open_sync(run.url, offload=True) as queue:
+        queue.enqueue("large", "x" * 300_000, id="gone")
+        queue.enqueue("large", "y" * 300_000, id="there")
+        gone = got(queue, "gone").payload_key
+    assert gone is not None
+    (folder / "large" / gone).unlink()
+    ran = run("migrate", run.url, target)
+    assert ran.code == 0, ran.stderr
+    assert "1 of them without a large payload or result, which was gone" in ran.stdout
+    shown = there("status", "gone", "--json").object["payload"]
+    assert (shown["kind"], shown["size_bytes"]) == ("undecodable", None)
+    assert "is gone" in shown["reason"]
+    assert there("status", "there", "--json").object["payload"] == "y" * 300_000
 
 
 def test_a_dry_run_makes_nothing(run: Penstock, queue: BlockingQueue, target: str) -> None:

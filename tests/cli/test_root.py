@@ -50,7 +50,8 @@ def test_help_loads_neither_the_queue_nor_a_store() -> None:
         "from typer.testing import CliRunner\n"
         "from penstock.cli.root import app\n"
         "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
-        "heavy = {'obstore', 'msgspec', 'asyncio', 'penstock.wiring', 'penstock.cli.enqueue'}\n"
+        "heavy = {'obstore', 'msgspec', 'asyncio', 'pydantic', 'penstock.wiring'}\n"
+        "heavy |= {'penstock.cli.enqueue'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )
     done = subprocess.run(
@@ -81,6 +82,55 @@ def test_a_command_that_is_not_there_is_wrong_usage_with_a_hint(run: Penstock) -
     ran = run("stat")
     assert ran.code == 2
     assert "stats" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "value"),
+    [
+        (["worker", "tasks"], "PENSTOCK_WORKER_CONCURRENCY", "many"),
+        (["worker", "tasks"], "PENSTOCK_WORKER_LEASE_SECONDS", "0"),
+        (["worker", "tasks"], "PENSTOCK_WORKER_PROCESSES", "x"),
+        (["monitor", "--once"], "PENSTOCK_MONITOR_ROUND", "-1"),
+        (["stats"], "PENSTOCK_URL", "ftp://somewhere"),
+        (["stats"], "PENSTOCK_LAYOUT", "tree"),
+        (["stats"], "PENSTOCK_RESULT_TTL_SECONDS", "soon"),
+    ],
+)
+def test_a_bad_value_from_the_environment_is_said_to_come_from_there(
+    run: Penstock, monkeypatch: pytest.MonkeyPatch, arguments: list[str], name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    ran = (Penstock(value) if name == "PENSTOCK_URL" else run)(*arguments)
+    assert ran.code == 2
+    assert name in ran.stderr
+    assert value in ran.stderr
+    assert "in the environment" in ran.stderr
+
+
+def test_a_bad_value_that_was_typed_is_not_said_to_come_from_the_environment(
+    run: Penstock,
+) -> None:
+    ran = run("worker", "tasks", "--processes", "x")
+    assert ran.code == 2
+    assert "PENSTOCK_" not in ran.stderr
+
+
+@pytest.mark.parametrize("name", ["worker", "monitor", "list", "pipeline run"])
+def test_the_help_fits_eighty_columns_and_cuts_nothing(name: str) -> None:
+    shown = CliRunner().invoke(app, [*name.split(), "-h"], env={"COLUMNS": "80"}).stdout
+    assert max(map(len, shown.splitlines())) <= 90, "only a list of choices is longer"
+    assert "…]" not in shown
+    for variable in {"worker": WORKERS_VARIABLES, "monitor": ["PENSTOCK_URL"]}.get(name, []):
+        assert variable in shown
+
+
+WORKERS_VARIABLES = ["PENSTOCK_WORKER_CONCURRENCY_MIN", "PENSTOCK_WORKER_HEALTH_HOST"]
+
+
+def test_the_help_of_an_address_names_every_kind() -> None:
+    shown = CliRunner().invoke(app, ["stats", "-h"], env={"COLUMNS": "80"}).stdout
+    for scheme in ("file", "sqlite", "postgresql", "redis", "s3", "gs", "az"):
+        assert f"{scheme}://" in shown
 
 
 def test_no_address_is_wrong_usage() -> None:

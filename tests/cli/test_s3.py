@@ -31,7 +31,7 @@ def test_doctor_finds_a_real_store_fit(run: Penstock) -> None:
     run("enqueue", "add", "1")
     checks = run("doctor", "--json").lines
     assert {check["check"]: check for check in checks if check["verdict"] == "fail"} == {}
-    assert len(checks) == 23
+    assert len(checks) == 24
 
 
 def test_bench_leaves_nothing_in_the_bucket(

@@ -65,12 +65,27 @@ def test_doctor_finds_a_record_that_is_gone(
     ran = run("doctor", "--json")
     failed = [line for line in ran.lines if line["verdict"] == "fail"]
     assert ran.code == 1
-    assert [line["check"] for line in failed] == ["records follow from events"]
-    assert "lost" in failed[0]["detail"]
+    assert [line["check"] for line in failed] == [
+        "counters follow from records",
+        "records follow from events",
+    ]
+    assert "lost" in failed[1]["detail"]
+
+
+def test_doctor_finds_a_counter_that_is_wrong(
+    run: Penstock, queue: BlockingQueue, path: Path
+) -> None:
+    queue.enqueue("work")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE penstock_counts SET now = now + 1")
+    failed = [line for line in run("doctor", "--json").lines if line["verdict"] == "fail"]
+    assert [line["check"] for line in failed] == ["counters follow from records"]
+    assert "default/work pending: 2, 1 are there" in failed[0]["detail"]
 
 
 def test_doctor_says_when_there_is_nothing_to_examine(run: Penstock) -> None:
-    assert run("doctor", "--json").object["verdict"] == "warn"
+    assert "there is no queue at" in run("doctor").stderr
+    assert run("doctor", "--probe", "--json").object["verdict"] == "warn"
 
 
 def test_a_benchmark_leaves_nothing_behind(run: Penstock, path: Path) -> None:

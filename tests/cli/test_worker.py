@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli.working import say_what_is_elsewhere
 from penstock.client.blocking import BlockingQueue
-from tests.cli.running import Penstock
+from penstock.ports.backend import QueueStats, Stats, TypeStats
+from penstock.worker.serving import waiting_elsewhere
+from tests.cli.running import Penstock, got
 
 
 def test_a_burst_runs_what_is_there_and_ends(
@@ -18,7 +21,7 @@ def test_a_burst_runs_what_is_there_and_ends(
     receipt = queue.enqueue("add", {"a": 1, "b": 2})
     with run.start("worker", "tasks:app", "--burst", folder=folder) as worker:
         assert worker.ended() == 0
-    assert queue.get(receipt.id).result == 3
+    assert got(queue, receipt.id).result == 3
     said = "\n".join(worker.lines)
     for words in ("tasks:app", "add, brief, fail, hang", "tenant default", "1 completed"):
         assert words in said
@@ -38,6 +41,7 @@ def test_a_worker_says_as_json_how_it_starts_and_how_it_ended(
     assert started["queues"] == ["default"]
     assert lines[-1]["event"] == "stopped"
     assert (lines[-1]["claimed"], lines[-1]["failed"]) == (1, 1)
+    assert lines[-1]["elsewhere"] == {"other": 1}
 
 
 def test_a_worker_may_find_out_its_concurrency_by_itself(
@@ -55,8 +59,8 @@ def test_a_worker_may_find_out_its_concurrency_by_itself(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--concurrency", "some"], "--concurrency some: a number from 1 on, or auto"),
-        (["--concurrency", "0"], "a worker needs at least 1"),
+        (["--concurrency", "some"], "'some' is neither a number from 1 on nor auto"),
+        (["--concurrency", "0"], "'0' is neither a number from 1 on nor auto"),
         (["-c", "auto", "--concurrency-min", "9", "--concurrency-max", "8"], "is more than"),
     ],
 )
@@ -83,7 +87,7 @@ def test_a_caller_can_wait_for_what_a_worker_makes(
         assert worker.ended() == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_lets_what_runs_finish(
     run: Penstock, queue: BlockingQueue, folder: Path, number: signal.Signals
 ) -> None:
@@ -94,7 +98,78 @@ def test_a_signal_lets_what_runs_finish(
         worker.until("draining: 1 jobs")
         (folder / "gate").write_bytes(b"go on")
         assert worker.ended() == 0
-    assert queue.get(receipt.id).state == "completed"
+    assert got(queue, receipt.id).state == "completed"
+
+
+def test_a_container_can_ask_how_a_worker_is(
+    run: Penstock, queue: BlockingQueue, folder: Path
+) -> None:
+    queue.enqueue("brief")
+    arguments = ("worker", "tasks:app", "--health", "0", "--json", "--grace", "60")
+    with run.start(*arguments, folder=folder) as worker:
+        port = json.loads(worker.until('"started"'))["health"].rpartition(":")[2]
+        worker.until("the handler is at work")
+        assert run("probe", "--port", port).code == 0
+        ready = run("probe", "--ready", "--port", port, "--json")
+        assert (ready.code, ready.object["ready"]) == (0, True)
+        worker.send(signal.SIGTERM)
+        worker.until("draining: 1 jobs")
+        assert run("probe", "--live", "--port", port).code == 0
+        drains = run("probe", "--ready", "--port", port)
+        assert (drains.code, drains.stdout) == (1, "not ready: it drains\n")
+        (folder / "gate").write_bytes(b"go on")
+        assert worker.ended() == 0
+    gone = run("probe", "--port", port)
+    assert gone.code == 1
+    assert "no worker answers" in gone.stderr
+
+
+def test_a_worker_whose_threads_never_end_starts_itself_again(
+    run: Penstock, queue: BlockingQueue, folder: Path
+) -> None:
+    queue.enqueue("stubborn", timeout_seconds=0.05, max_attempts=1)
+    with run.start("worker", "tasks:app", "--recycle", "1", folder=folder) as worker:
+        worker.until("1 handlers would not stop: draining")
+        worker.until("starting again")
+        worker.until("ends")
+        queue.enqueue("add", {"a": 1, "b": 2}, id="after")
+        assert queue.call("add", {"a": 2, "b": 2}) == 4
+        worker.send(signal.SIGTERM)
+        assert worker.ended() == 0
+
+
+def test_worker_options_come_from_the_environment(
+    run: Penstock, queue: BlockingQueue, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "WORKER_CONCURRENCY": "3",
+        "WORKER_NAME": "from-the-environment",
+        "WORKER_BURST": "1",
+        "WORKER_MONITOR": "0",
+        "WORKER_GRACE": "7",
+        "LOG_LEVEL": "critical",
+    }.items():
+        monkeypatch.setenv(f"PENSTOCK_{name}", value)
+    queue.enqueue("fail")
+    with run.start("worker", "tasks:app", "--json", "--grace", "8", folder=folder) as worker:
+        assert worker.ended() == 0
+    started, stopped = [json.loads(line) for line in worker.lines]
+    assert (started["worker"], started["concurrency"]) == ("from-the-environment", 3)
+    assert (started["monitor"], started["grace_seconds"]) == (False, 8), "a flag comes first"
+    assert stopped["failed"] == 1
+
+
+def test_logging_is_left_to_an_app_that_wants_it(
+    run: Penstock, queue: BlockingQueue, folder: Path
+) -> None:
+    (folder / "own.py").write_text(
+        "import logging\nfrom tasks import app\n"
+        "logging.basicConfig(format='mine: %(levelname)s %(task)s %(message)s', level='ERROR')\n"
+    )
+    queue.enqueue("fail")
+    with run.start("worker", "own:app", "--burst", "--no-log-config", folder=folder) as worker:
+        worker.until("mine: ERROR fail job failed for good: Permanent: it was never going to work")
+        assert worker.ended() == 0
 
 
 def test_a_thread_that_never_ends_does_not_keep_the_worker(
@@ -105,7 +180,7 @@ def test_a_thread_that_never_ends_does_not_keep_the_worker(
         worker.until("the thread hangs")
         worker.send(signal.SIGTERM)
         assert worker.ended() == 0
-    assert queue.get(receipt.id).state == "pending"
+    assert got(queue, receipt.id).state == "pending"
 
 
 def test_a_second_signal_gives_everything_back_at_once(
@@ -120,7 +195,7 @@ def test_a_second_signal_gives_everything_back_at_once(
         worker.until("giving back")
         assert worker.ended() == 0
         assert "1 given back" in worker.lines[-1]
-    job = queue.get(receipt.id)
+    job = got(queue, receipt.id)
     assert (job.state, job.failures) == ("pending", 0)
 
 
@@ -132,13 +207,16 @@ def test_what_outlasts_the_grace_is_given_back(
         worker.until("the handler hangs")
         worker.send(signal.SIGTERM)
         assert worker.ended() == 0
-    assert queue.get(receipt.id).state == "pending"
+    assert got(queue, receipt.id).state == "pending"
 
 
 def test_the_address_can_be_another_than_the_apps(
     run: Penstock, queue: BlockingQueue, folder: Path
 ) -> None:
-    (folder / "elsewhere.py").write_text("import penstock\n\napp = penstock.App('memory://')\n")
+    (folder / "elsewhere.py").write_text(
+        "import penstock\n\napp = penstock.App('memory://')\n\n\n"
+        "@app.task\nasync def work() -> None: ...\n"
+    )
     arguments = ("worker", "elsewhere:app", "--burst", "--url", run.url, "--tenant", "acme")
     with run.start(*arguments, folder=folder) as worker:
         assert worker.ended() == 0
@@ -164,6 +242,7 @@ def test_an_edit_starts_the_worker_again(run: Penstock, queue: BlockingQueue, fo
         ("tasks:not_an_app", ["no penstock.App but a int", "tasks:app"]),
         ("tasks.py:app", ["name the module: tasks:app"]),
         ("broken", ["can't be imported", "NameError", "broken.py:1"]),
+        ("unresolved", ["can't be resolved", "'Order'", "unresolved.py:5)"]),
         ("needy", ["can't be imported", "it needs 'not_installed'"]),
         ("empty", ["which app", "no penstock.App in it"]),
         ("several", ["which app", "several:one, several:two"]),
@@ -176,6 +255,9 @@ def test_an_app_that_cannot_be_loaded_is_explained(
     monkeypatch.syspath_prepend(folder)
     (folder / "broken.py").write_text("undefined\n")
     (folder / "needy.py").write_text("import not_installed\n")
+    (folder / "unresolved.py").write_text(
+        "import penstock\n\napp = penstock.App()\n\n@app.task\ndef pack(order: 'Order'): ...\n"
+    )
     (folder / "empty.py").write_text("")
     (folder / "several.py").write_text(
         "import penstock\n\none = penstock.App()\ntwo = penstock.App()\n"
@@ -193,7 +275,7 @@ def test_a_monitor_takes_back_dead_leases(run: Penstock, queue: BlockingQueue) -
     queue.enqueue("add", 1, id="a")
     queue.claim(1, lease_seconds=0)
     assert run("monitor", run.url, "--once").stdout == "did one round\n"
-    assert queue.get("a").state == "pending"
+    assert got(queue, "a").state == "pending"
     assert run("monitor", "--once", "--json").object == {"led": True}
 
 
@@ -202,3 +284,64 @@ def test_a_monitor_ends_with_a_signal(run: Penstock, queue: BlockingQueue, folde
         monitor.until("monitoring file://")
         monitor.send(signal.SIGTERM)
         assert monitor.ended() == 0
+
+
+def test_a_burst_leaves_what_it_does_not_know_and_says_so(
+    run: Penstock, queue: BlockingQueue, folder: Path
+) -> None:
+    queue.enqueue("add", {"a": 1, "b": 2})
+    queue.enqueue("new", id="new")
+    with run.start("worker", "tasks:app", "--burst", folder=folder) as worker:
+        assert worker.ended() == 0
+    said = "\n".join(worker.lines)
+    assert "left waiting: 1 of type new (no task of this app)" in said
+    assert "1 completed" in said
+    assert got(queue, "new").attempt == 0
+    assert "no worker serves new in default: 1 waiting" in run("stats").stdout
+    (alone,) = run("stats", "--json").object["unserved"]
+    assert (alone["type"], alone["pending"]) == ("new", 1)
+    with run.start("worker", "tasks:app", "--burst", "--unknown", "fail", folder=folder) as worker:
+        assert worker.ended() == 0
+    assert got(queue, "new").errors[0].kind == "unknown_type"
+
+
+def test_a_burst_says_where_jobs_of_its_types_wait_that_it_was_not_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def waiting(queue: str, **types: int) -> QueueStats:
+        found = [TypeStats(type, pending, None) for type, pending in types.items()]
+        return QueueStats(queue, {}, 0, 0, 0, False, None, types=found)
+
+    stats = Stats({}, [waiting("default", add=3, new=1), waiting("mail", new=2)], 6, 1, 0.0)
+    assert waiting_elsewhere(stats, ["default"], ["add"]) == {}
+    assert waiting_elsewhere(stats, None, ["add"]) == {}
+    assert waiting_elsewhere(stats, ["exprots"], None) == {"default": 4, "mail": 2}
+    say_what_is_elsewhere(waiting_elsewhere(stats, ["exprots"], ["add"]))
+    said = "of its types, jobs wait in queues that it does not serve: 3 in default\n"
+    assert capsys.readouterr().out == said
+
+
+def test_types_narrow_what_a_worker_claims(
+    run: Penstock, queue: BlockingQueue, folder: Path
+) -> None:
+    queue.enqueue("fail")
+    queue.enqueue("add", {"a": 1, "b": 2}, id="add")
+    arguments = ("worker", "tasks:app", "--burst", "--json", "--types", "add")
+    with run.start(*arguments, folder=folder) as worker:
+        assert worker.ended() == 0
+    stopped = json.loads(worker.lines[-1])
+    assert (stopped["claimed"], stopped["left"]) == (1, {"fail": 1})
+    with run.start("worker", "tasks:app", "--types", "nosuch", folder=folder) as worker:
+        assert worker.ended() == 2
+    assert "this app has no task 'nosuch'" in "\n".join(worker.lines)
+
+
+def test_a_worker_without_tasks_refuses_to_start_and_says_what_it_imported(
+    run: Penstock, queue: BlockingQueue, folder: Path
+) -> None:
+    (folder / "empty.py").write_text("import penstock\napp = penstock.App()\n")
+    with run.start("worker", "empty:app", folder=folder) as worker:
+        assert worker.ended() == 2
+    said = " ".join(worker.lines)
+    assert "the app has no tasks" in said
+    assert "empty.py" in said

@@ -6,7 +6,8 @@ import builtins
 import importlib.util
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from math import inf, nan
 from pathlib import Path
 from random import Random
@@ -46,9 +47,14 @@ ADDRESSES = {
     "no scheme": ("s3:bucket/queue", "s3://"),
     "unknown scheme": ("ftp://bucket/queue", "file://"),
     "bad port": ("s3://[bucket/queue", "IPv6|netloc|bracket"),
-    "one slash short": ("file://queue", "file:///queue"),
+    "one slash short": ("file://queue", "as its path, queue, or file:///queue"),
     "two slashes short of a path": ("file://var/lib/queue", "file:///var/lib/queue"),
     "no folder": ("file:///", "name a folder"),
+    "no folder and no slash": ("file://", "name a folder"),
+    "blanks": ("   ", "name a folder"),
+    "an option twice": ("memory://?layout=log&layout=single", "more than once"),
+    "the root of the file system": ("/", "name a folder"),
+    "a way to the root": ("file:///a/..", "name a folder"),
     "no bucket": ("s3:///queue", "s3://bucket/prefix"),
     "password in it": ("s3://me:secret@bucket/queue", "environment"),
     "user in it": ("gs://me@bucket/queue", "environment"),
@@ -120,14 +126,15 @@ VALUES: dict[str, tuple[Any, str | None]] = {
 }
 
 CALLS: dict[str, Use] = {
-    "claim of one and a half": lambda queue: queue.claim(1.5),  # type: ignore[arg-type]
+    "ack of a text": lambda queue: queue.ack("x"),  # type: ignore[arg-type]
+    "claim of one and a half": lambda queue: queue.claim(1.5),  # type: ignore[call-overload]
     "claim of none": lambda queue: queue.claim(0),
     "claim with a negative wait": lambda queue: queue.claim(wait_seconds=-1),
     "claim with a lease that is no number": lambda queue: queue.claim(lease_seconds=nan),
     "claim of a queue's name in place of a list": lambda queue: queue.claim(queues="images"),
     "claim of a type that can't be": lambda queue: queue.claim(types=["a/b"]),
     "claim of numbers": lambda queue: queue.claim(queues=[7]),  # type: ignore[list-item]
-    "claim by a worker that is no text": lambda queue: queue.claim(worker=7),  # type: ignore[arg-type]
+    "claim by a worker that is no text": lambda queue: queue.claim(worker=7),  # type: ignore[call-overload]
     "claim by a worker with half a surrogate": lambda queue: queue.claim(worker="\ud800"),
     "claim by a worker with a long name": lambda queue: queue.claim(worker="w" * 201),
     "get of a number": lambda queue: queue.get(7),  # type: ignore[call-overload]
@@ -197,7 +204,7 @@ def test_a_url_and_a_store_are_one_too_many() -> None:
 
 
 async def test_something_that_is_no_store_is_refused() -> None:
-    queue = penstock.open(store={"a": b"dict"})  # type: ignore[arg-type]
+    queue = penstock.open(store={"a": b"dict"})
     with pytest.raises(InvalidInput, match="no put"):
         await queue.start()
 
@@ -232,6 +239,48 @@ async def test_a_value_that_can_not_be_encoded_is_refused(
     await _is_sound(queue, store)
 
 
+@dataclass
+class Picture:
+    name: str
+    data: bytes
+    tags: set[int]
+    sizes: dict[int, str]
+
+
+CHANGED_BY_JSON: list[Any] = [
+    {"x": b"a"},
+    [bytearray(b"a")],
+    {"x": {1}},
+    {7},
+    {8: "key"},
+    [{"x": (1, {2.5: "key"})}],
+    {b"k": 1},
+    {"long": ["y" * 300, {"x": b"a"}]},
+]
+
+
+@pytest.mark.parametrize("value", CHANGED_BY_JSON, ids=lambda value: repr(value)[:20])
+async def test_a_payload_that_json_would_change_is_refused(queue: Queue, value: Any) -> None:
+    with pytest.raises(PayloadInvalid, match="JSON makes"):
+        await queue.enqueue("work", value)
+    with pytest.raises(PayloadInvalid, match="JSON makes"):
+        await queue.import_jobs("run", [NewJob("work", value)])
+    # Of a result the work is done: it is stored as JSON has it.
+    job = await claimed(queue)
+    await queue.ack(job, value)
+    done = await queue.get(job.id)
+    assert done is not None
+    assert done.result is not None
+
+
+async def test_what_a_type_brings_back_is_no_change(queue: Queue) -> None:
+    value = Picture("a", b"\x00\xff", {1}, {2: "two"})
+    await queue.enqueue("work", value)
+    await queue.enqueue("work", [value, (1, datetime(2026, 1, 1, tzinfo=UTC), uuid4())])
+    [job] = await queue.claim(payload=Picture)
+    assert job.payload == value
+
+
 async def test_a_value_that_is_too_large_is_refused_with_its_size(
     queue: Queue, store: MemoryStore
 ) -> None:
@@ -254,7 +303,7 @@ async def test_a_bad_call_is_refused(queue: Queue, store: MemoryStore, call: Use
 
 async def test_an_unknown_option_of_a_call_is_refused_as_by_any_function(queue: Queue) -> None:
     with pytest.raises(TypeError, match="colour"):
-        await queue.call("work", colour="red")
+        await queue.call("work", colour="red")  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("given", POLICIES.values(), ids=POLICIES)
@@ -488,3 +537,9 @@ def test_every_error_of_a_bad_call_is_of_one_tree() -> None:
     assert issubclass(InvalidInput, PenstockError)
     assert issubclass(InvalidInput, ValueError)
     assert all(issubclass(kind, InvalidInput) for kind in (InvalidURL, InvalidJob, PayloadInvalid))
+
+
+async def test_a_setting_that_does_not_exist_is_refused_with_what_may_be_meant() -> None:
+    async with penstock.open("memory://") as queue:
+        with pytest.raises(InvalidJob, match="'result_ttl_seconds' may be what you mean"):
+            await queue.configure(result_ttl=3)

@@ -7,16 +7,17 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.client.arguments import ERROR_CHARACTERS_MAX
 from penstock.client.newjob import META_BYTES_MAX
+from penstock.kernel.plain import ERROR_CHARACTERS_MAX
 from penstock.stores.memory import MemoryStore
+from penstock.testing.conformance.backend.steps import nonzero
 
 
 async def test_meta_is_for_small_things() -> None:
     async with penstock.open("memory://") as queue:
         with pytest.raises(penstock.InvalidJob, match="use the payload"):
             await queue.enqueue("work", meta={"all of it": "x" * META_BYTES_MAX})
-        assert (await queue.stats()).totals == {}
+        assert nonzero((await queue.stats()).totals) == {}
 
 
 async def test_an_endless_error_is_cut() -> None:

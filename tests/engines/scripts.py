@@ -139,7 +139,8 @@ class Actor:
 
 # Where something stands in the log, and who committed it, is each backend's own business.
 PRIVATE = {
-    "position", "life", "since", "operation", "trail", "lease", "ended_lease", "commit", "backend",
+    "position", "life", "since", "operation", "operations", "trail", "lease", "ended_lease",
+    "commit", "backend", "state_bytes",
 }  # fmt: skip
 
 

@@ -27,7 +27,6 @@ async def store() -> MemoryStore:
     async with penstock.open(store=made, layout="single", result_ttl_seconds=0) as queue:
         new = [penstock.NewJob("work", {"n": [n, "\n"]}, id=f"j{n}") for n in range(2)]
         await queue.enqueue_many(new)
-    # Another handle has read the payloads from the indented object.
     async with penstock.open(store=made, layout="single") as queue:
         await queue.ack(await queue.claim(2))
         await queue.enqueue("work")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import pytest
 
 import penstock
 from penstock import Queue
+from penstock.engines.ledger.log.journal import DIRECT_WRITERS_MAX
 from penstock.engines.ledger.log.tail import TAIL_BYTES_MIN, Tail
 from penstock.engines.ledger.names import checkpoint_key, commit_in, log_key
 from penstock.kernel.state import QueueState
@@ -148,6 +150,43 @@ async def _system_events(queue: Queue):  # type: ignore[no-untyped-def]
     """Events of the whole queue until now."""
     last = (await queue.stats()).commit
     for commit in range(1, last + 1):
-        for event in await queue._backend._engine._journal.read(commit):  # type: ignore[attr-defined]
+        _, events = await queue._backend._engine._journal.read_on(commit)  # type: ignore[attr-defined]
+        for event in events:
             if event.tenant == "":
                 yield event
+
+
+@pytest.mark.usefixtures("often")
+async def test_a_queue_that_only_short_lived_processes_write_gets_its_checkpoints(
+    store: MemoryStore, clock: FakeClock
+) -> None:
+    for n in range(EVERY):
+        async with penstock.open(store=store, services=Services(clock=clock)) as queue:
+            await queue.enqueue("work", id=str(n))
+    assert [commit_in(key) for key in await keys(store, "checkpoint/")] == [EVERY]
+
+
+async def test_writers_that_lived_for_one_call_are_not_counted_as_writing(
+    store: MemoryStore, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(DIRECT_WRITERS_MAX + 2):
+        async with penstock.open(store=store, services=Services(clock=clock)) as queue:
+            await queue.enqueue("work")
+    assert "put a broker between" not in caplog.text
+
+
+async def test_processes_that_write_now_are_counted_and_those_of_before_are_not(
+    store: MemoryStore, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    services = Services(clock=clock)
+    async with AsyncExitStack() as stack:
+        for _ in range(DIRECT_WRITERS_MAX + 1):
+            queue = await stack.enter_async_context(penstock.open(store=store, services=services))
+            await queue.enqueue("work")
+            await queue.enqueue("work")
+        async with penstock.open(store=store, services=services):
+            assert f"{DIRECT_WRITERS_MAX + 1} processes write" in caplog.text
+    caplog.clear()
+    await clock.advance(6)
+    async with penstock.open(store=store, services=services):
+        assert "processes write" not in caplog.text

@@ -74,6 +74,7 @@ async def test_without_group_commit_each_operation_has_its_own_put(
 ) -> None:
     services = Services(clock=clock)
     async with penstock.open(store=counting, services=services, group_commit=False) as queue:
+        await queue.expire()
         before = counting.requests
         await asyncio.gather(*(queue.enqueue("work") for _ in range(10)))
         assert counting.requests.since(before).puts == 10

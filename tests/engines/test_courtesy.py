@@ -95,6 +95,7 @@ async def test_who_has_just_opened_the_log_does_not_wait_for_those_who_wrote_it(
     async with penstock.open(store=Tenth(store), services=services) as queue:
         await queue.enqueue_many([penstock.NewJob("hello") for _ in range(10)])
     async with penstock.open(store=Tenth(store), services=services) as queue:
+        await queue.expire()
         began = clock.now()
         for _ in range(10):
             await queue.claim()

@@ -29,7 +29,7 @@ from penstock.ports.store import Overwrite
 from penstock.runtime.services import Services
 from penstock.stores.memory import MemoryStore
 from penstock.testing.clock import FakeClock
-from penstock.testing.conformance.backend.steps import found, ids
+from penstock.testing.conformance.backend.steps import found, ids, nonzero
 from penstock.testing.faults import Fault
 from penstock.testing.faulty_store import FaultyStore
 from tests.engines.stores import Recorded, checkpointed, keys
@@ -173,7 +173,7 @@ async def test_rows_with_keys_go_on_where_somebody_stopped(
         told: list[int] = []
         receipt = await other.import_rows("run", progress=lambda reached, _: told.append(reached))
         assert (receipt.status, receipt.jobs, told[0]) == ("published", len(jobs), begun)
-        assert (await other.stats()).totals == {"pending": len(jobs)}
+        assert nonzero((await other.stats()).totals) == {"pending": len(jobs)}
 
 
 async def test_vacuum_deletes_an_object_when_all_of_it_was_admitted_long_ago(

@@ -277,3 +277,21 @@ async def test_large_values_of_layout_single_go_when_their_job_has_left_for_as_l
         clock.jump(8 * DAY_SECONDS)
         assert (await queue.vacuum()).data_objects == 2
         assert (await found(queue, "waiting")).payload == LARGE
+
+
+async def test_a_traceback_that_was_vacuumed_is_said_to_be(
+    recorded: Recorded, clock: FakeClock
+) -> None:
+    async with open_queue(recorded, clock) as queue:
+        job = await claimed(queue, id="broken", max_attempts=1)
+        await queue.nack(job, "boom", traceback="in line 7")
+        for n in range(8):
+            await queue.enqueue("work", id=str(n))
+        await checkpointed(recorded, 4)
+        await checkpointed(recorded, 8)
+        [before] = await queue.failures("broken")
+        clock.jump(8 * DAY_SECONDS)
+        await queue.vacuum()
+        [after] = await queue.failures("broken")
+    assert (before.traceback, before.vacuumed) == ("in line 7", False)
+    assert (after.message, after.traceback, after.vacuumed) == ("boom", None, True)

@@ -11,7 +11,7 @@ import penstock
 from penstock.engines.ledger.log.checkpoints import write_checkpoint
 from penstock.engines.ledger.log.floor import raise_floor
 from penstock.engines.ledger.names import QUEUE, checkpoint_key, log_key
-from penstock.engines.ledger.single.document import JobRecord, decode_document, encode_document
+from penstock.engines.ledger.single.document import decode_document, encode_document, record_of
 from penstock.insights import stored_log
 from penstock.insights.checks import Check
 from penstock.insights.stored import StoredState
@@ -207,7 +207,7 @@ async def test_layout_single_is_not_believed(law: str, alter: Any) -> None:
         await queue.claim(1)
     document = decode_document((await store.get(QUEUE)).data)
     [record] = document.jobs
-    forged = replace(document, jobs=[JobRecord(*alter(record.job, record.events))])
+    forged = replace(document, jobs=[record_of(*alter(record.job, record.events))])
     await store.put(QUEUE, encode_document(forged), Overwrite())
     assert (await examined(store))[law].verdict == "fail"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from penstock.kernel.batch import Batch
-from penstock.kernel.commands import Claim, Enqueue, Submission
+from penstock.kernel.commands import Claim, Enqueue, Expire, Submission
 from penstock.kernel.job import ABSENT
 from penstock.kernel.leases import Leases
 from penstock.kernel.state import QueueState
@@ -18,9 +18,12 @@ def test_leases_that_expired_in_a_batch_that_was_taken_back_expire_once_in_the_n
     first.run(Claim("t", "operation", 2, 30.0, None, None, "w"))
     state.settle()
     lost = decided(state, 100.0, 2)
+    assert not lost.events, "nothing was asked for yet"
+    assert lost.run(Expire("t")) == 2
     assert len(lost.events) == 2
     state.rollback()
     again = decided(state, 101.0, 2)
+    again.run(Expire("t"))
     assert sorted(event.event for event in again.events) == ["expired", "expired"]
 
 

@@ -93,9 +93,8 @@ def test_every_pending_job_is_in_one_index_and_every_key_has_one_holder(script: 
     state = kernel.state
     waiting = [entry[-1] for entry in state.pending.scheduled.unordered()]
     for tenancy in state.tenants.values():
-        for lanes in tenancy.lanes.values():
-            for lane in lanes.values():
-                waiting += [entry[-1] for entry in lane.unordered()]
+        for lane in tenancy.lanes:
+            waiting += [entry[-1] for entry in lane.unordered()]
         held = {hold.life for hold in tenancy.keys.values()}
         keyed = [j for j in tenancy.jobs.values() if j.key is not None and not j.is_terminal]
         assert {job.life for job in keyed} <= held
@@ -158,5 +157,5 @@ def _entries(state: QueueState) -> int:
     kept = state.retention
     rankings = [scheduled, kept.completed, kept.dead_letters, kept.archived, kept.results]
     for tenancy in state.tenants.values():
-        rankings += [lane for lanes in tenancy.lanes.values() for lane in lanes.values()]
+        rankings += tenancy.lanes
     return sum(len(ranking._heap) for ranking in rankings) + len(state.leases._bounds)

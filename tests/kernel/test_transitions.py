@@ -17,6 +17,7 @@ from penstock.kernel.transitions import (
     IllegalTransition,
     apply,
     born,
+    earlier_part,
     next_state,
     state_after,
 )
@@ -116,13 +117,19 @@ def test_heartbeats_are_not_in_the_trail() -> None:
     assert apply(job, an_event("retried")).trail == (5, 9_000_000)
 
 
-def test_the_trail_is_bounded_and_keeps_the_newest() -> None:
-    job = a_job(payload=ABSENT, result=ABSENT)
-    for position in range(3 * TRAIL_POSITIONS_MAX):
-        job.state = State.RUNNING
-        job = apply(job, an_event("released", position=position))
-    assert len(job.trail) == TRAIL_POSITIONS_MAX
-    assert job.trail[-1] == 3 * TRAIL_POSITIONS_MAX - 1
+def test_the_trail_is_bounded_and_what_it_lets_go_is_told_by_an_event() -> None:
+    job = a_job(payload=ABSENT, result=ABSENT, state=State.PENDING, trail=())
+    told: dict[int, tuple[int, ...]] = {}
+    for position in range(0, 6 * TRAIL_POSITIONS_MAX, 2):
+        claimed = an_event("claimed", position=position, earlier=earlier_part(job.trail))
+        told[position] = claimed.earlier
+        job = apply(apply(job, claimed), an_event("released", position=position + 1))
+        assert len(job.trail) <= TRAIL_POSITIONS_MAX + 1
+    known, unread = set(), set(job.trail)
+    while unread:
+        known |= unread
+        unread = {earlier for position in unread for earlier in told.get(position, ())}
+    assert known == set(range(6 * TRAIL_POSITIONS_MAX))
 
 
 def test_the_diagram_in_the_docs_is_the_one_drawn_from_the_table() -> None:

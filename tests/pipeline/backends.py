@@ -14,8 +14,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from penstock.engines.ledger.single.document import decode_document
+from penstock.kernel.events import STORED_BESIDE
 from penstock.ports.records import RecordStore
 from penstock.runtime.services import Services
+from penstock.wire.commit import encode_event
 
 EVENTS_PER_COMMIT = 1_000_000
 
@@ -65,18 +68,33 @@ def log_of(folder: Path) -> Iterator[Stored]:
 
 
 def document_of(folder: Path) -> Iterator[Stored]:
-    document = json.loads((folder / "queue.json").read_bytes())
-    events = [*document["events"], *document.get("aside", [])]
-    events += [event for job in document["jobs"] for event in job["events"]]
+    document = decode_document((folder / "queue.json").read_bytes())
+    kept = [*document.events, *document.aside]
+    kept += [event for record in document.jobs for event in record.events]
+    events = [json.loads(encode_event(event)) for event in kept]
     for path in folder.glob("archive/*/*.jsonl"):
         jobs = [json.loads(line) for line in path.read_bytes().splitlines()]
         events += [event for job in jobs for event in job["events"]]
     for path in folder.glob("aside/*/*.jsonl"):
         events += [json.loads(line) for line in path.read_bytes().splitlines()[1:]]
+    told = _tracebacks_of(folder)
+    for event in events:
+        if event.get("traceback") == STORED_BESIDE:
+            event["traceback"] = told[_attempt_of(event)]
     by_position = {event["position"]: event for event in events}
     in_order = [by_position[position] for position in sorted(by_position)]
     for commit, those in groupby(in_order, lambda event: event["position"] // EVENTS_PER_COMMIT):
         yield commit, list(those), None
+
+
+def _tracebacks_of(folder: Path) -> dict[tuple[object, ...], str]:
+    paths = folder.glob("traceback/*/*.jsonl")
+    lines = [line for path in paths for line in path.read_bytes().splitlines()[1:]]
+    return {_attempt_of(event): event["traceback"] for event in map(json.loads, lines)}
+
+
+def _attempt_of(event: dict[str, Any]) -> tuple[object, ...]:
+    return event["position"], event["tenant"], event["id"], event["attempt"]
 
 
 def rows_of(folder: Path) -> Iterator[Stored]:

@@ -1,7 +1,8 @@
 """Histories of a queue: random, from one seed, made by the real engines in no time.
 
 They play in 2030. A pipeline that looks at them has the real clock, which is behind that, and
-commit times never go back: so what it commits has the time of the commit before.
+commit times never go back: so what it commits has the time of the commit before. To the queue that
+is a clock which was set back, and the next commit in 2030 one that has run for years.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from penstock.kernel.commands import (
     StageImport,
     Submission,
     Success,
+    Verdict,
 )
 from penstock.kernel.events import SYSTEM_TENANT
 from penstock.kernel.job import ABSENT, Job, State
@@ -231,8 +233,7 @@ class History:
                 self.done += [job.id for job in jobs]
             case "nack" | "fail":
                 failures = [self._failure(job, fate == "nack") for job in jobs]
-                states = await engine.execute(Nack(tenant, failures))
-                self._note(tenant, jobs, states)
+                self._note(tenant, jobs, await engine.execute(Nack(tenant, failures)))
             case "release":
                 back = [Return(job.id, job.lease) for job in jobs if job.lease]
                 await engine.execute(Release(tenant, back))
@@ -259,10 +260,13 @@ class History:
         )
         assert job.lease is not None
         kind = luck.choice(("ValueError", "TimeoutError"))
-        return Failure(job.id, job.lease, message, kind, retry)
+        return Failure(
+            job.id, job.lease, message, kind, retry, traceback=f"in line {luck.randrange(99)}\n"
+        )
 
-    def _note(self, tenant: str, jobs: list[Job], states: list[Any]) -> None:
-        for job, state in zip(jobs, states, strict=True):
+    def _note(self, tenant: str, jobs: list[Job], answers: list[Any]) -> None:
+        for job, answer in zip(jobs, answers, strict=True):
+            state = answer.state if isinstance(answer, Verdict) else answer
             if state in ("failed", "cancelled"):
                 self.ended[tenant].append(job.id)
 

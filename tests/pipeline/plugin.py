@@ -1,14 +1,16 @@
 """One Spark session for all tests that ask for it.
 
 A JVM takes seconds to start and half a gigabyte to run, so every test that uses the fixture `spark`
-goes to the same worker process of a run. None of them runs for long enough to be worth what the
-second compiler of a JVM costs, or threads that collect garbage.
+goes to the same worker process of a run. Tests that start programs with JVMs of their own go to one
+other, so that two cores have two of them at a time. None of them runs for long enough to be worth
+what the second compiler of a JVM costs, or threads that collect garbage.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+HERE: Final = Path(__file__).parent
 SHORT_LIVED: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -32,6 +35,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
+        elif item.get_closest_marker("xdist_group") is None and _starts_a_program(item):
+            item.add_marker(pytest.mark.xdist_group("spark programs"))
+
+
+def _starts_a_program(item: pytest.Item) -> bool:
+    return item.path.parent == HERE and item.get_closest_marker("slow") is not None
 
 
 @pytest.fixture(scope="session")

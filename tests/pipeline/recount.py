@@ -92,6 +92,7 @@ class Recount:
             "run_seconds": micros(event["started_at"], event["at"]) / 1e6,
             "kind": event.get("kind"),
             "error": event.get("error"),
+            "traceback": event.get("traceback"),
             "worker": event.get("worker"),
         }
 
@@ -139,6 +140,7 @@ class Recount:
                     "count": 0,
                     "first_at": attempt["ended_at"],
                     "example": message,
+                    "example_traceback": attempt["traceback"],
                     "example_id": attempt["id"],
                     "example_position": attempt["position"],
                 },

@@ -12,6 +12,7 @@ import penstock
 from penstock.pipeline.checking.check import check
 from penstock.pipeline.operations.replaying import Replayed, chosen
 from penstock.pipeline.run import Plan, opened_pipeline
+from tests.cli.running import got
 from tests.pipeline.comparing import cursor, stored
 from tests.pipeline.queues import read, rows, write_lives
 from tests.records.postgres_stores import new_schema
@@ -59,4 +60,4 @@ def test_a_database_is_read_kept_up_with_checked_and_replayed(
     assert {row["position"] for row in of_jobs} >= {position for position, _, _ in told}
     assert check(url, spark=spark).collect() == []
     with penstock.open_sync(url) as queue:
-        assert queue.get("c").state == "pending"
+        assert got(queue, "c").state == "pending"

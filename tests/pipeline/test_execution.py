@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from penstock.address import parse
 from penstock.errors import InvalidInput
 from penstock.pipeline.execution import running
 from penstock.pipeline.execution.running import place_of, run
+from penstock.testing.conformance.backend.steps import nonzero
 from tests.pipeline import spark_tasks
 
 PLACE = "tests.pipeline.spark_tasks:app"
@@ -89,7 +91,9 @@ async def completed(queue: penstock.Queue, count: int) -> None:
                 return
 
 
-async def test_a_burst_drains_the_queue_and_counts_by_worker(spark: SparkSession, url: str) -> None:
+async def test_a_burst_drains_what_it_knows_and_says_what_it_left(
+    spark: SparkSession, url: str
+) -> None:
     async with penstock.open(url) as queue:
         await queue.enqueue_many(penstock.NewJob("square", {"number": n}) for n in range(200))
         await queue.enqueue_many(penstock.NewJob("in_a_process", {"number": n}) for n in range(2))
@@ -100,8 +104,9 @@ async def test_a_burst_drains_the_queue_and_counts_by_worker(spark: SparkSession
     assert [worker.task for worker in report.workers] == [0, 1]
     assert len({worker.worker for worker in report.workers}) == 2
     total = report.total
-    assert (total.claimed, total.completed, total.failed) == (203, 202, 1)
-    assert totals == {"completed": 202, "failed": 1}
+    assert (total.claimed, total.completed, total.failed) == (202, 202, 0)
+    assert nonzero(totals) == {"completed": 202, "pending": 1}
+    assert report.left == {"nothing_like_it": 1}
     assert squares == {number * number for number in range(200)}
 
 
@@ -128,7 +133,7 @@ def test_a_run_can_end_after_some_time(spark: SparkSession, url: str) -> None:
     with penstock.open_sync(url) as queue:
         queue.enqueue("square", {"number": 3})
         report = run(PLACE, url, spark=spark, tasks=1, seconds=0.5)
-        assert (report.total.completed, queue.stats().totals) == (1, {"completed": 1})
+        assert (report.total.completed, nonzero(queue.stats().totals)) == (1, {"completed": 1})
 
 
 def test_an_app_is_known_by_where_it_stands() -> None:
@@ -195,8 +200,9 @@ class Program:
             while parent in parents and parent != self.process.pid:
                 parent = parents[parent]
             if parent == self.process.pid and pid != self.process.pid:
-                line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
-                found[pid] = line.decode(errors="replace")
+                with suppress(OSError):  # it has ended meanwhile
+                    line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+                    found[pid] = line.decode(errors="replace")
         return found
 
     def kill_executor_of(self, pid: int) -> None:

@@ -19,9 +19,9 @@ from tests.pipeline.comparing import assert_tables_are_right, cursor
 from tests.pipeline.ending import Ended, ending_after
 from tests.pipeline.histories import History
 
-JOBS = int(os.environ.get("PENSTOCK_PROOF_JOBS", "20000"))
-KILLS = int(os.environ.get("PENSTOCK_PROOF_KILLS", "3"))
-INCREMENTS = 6
+JOBS = int(os.environ.get("PENSTOCK_PROOF_JOBS", "6000"))
+KILLS = int(os.environ.get("PENSTOCK_PROOF_KILLS", "2"))
+INCREMENTS = 3
 STEPS_OF_A_RUN = 36
 RUN_SECONDS_MAX = 1_200 + JOBS / 50
 TEST_SECONDS_MAX = RUN_SECONDS_MAX + KILLS * 120

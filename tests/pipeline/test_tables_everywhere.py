@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import Gap
 from penstock.pipeline.report.reading import read_figures
-from penstock.pipeline.run import Plan, opened_pipeline
+from penstock.pipeline.run import Pipeline, Plan, opened_pipeline
 from tests.pipeline.backends import SINGLE, SQLITE, TASKS, Backend
 from tests.pipeline.comparing import assert_tables_are_right, cursor, stored
 from tests.pipeline.databases import ALL_BUT_LOG, backend_of
@@ -25,6 +25,7 @@ INCREMENTS = 3
 STEPS_OF_A_RUN = 36
 TWO_HOURS = 7_200.0
 TEN_DAYS = 864_000.0
+TEN_YEARS = 365 * TEN_DAYS
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 
@@ -45,14 +46,11 @@ def test_increments_add_up_while_jobs_leave_and_runs_are_killed(
         with suppress(Ended), opened_pipeline(spark, plan, on_step=on_step) as pipeline:
             pipeline.run_once()
         with opened_pipeline(spark, plan) as pipeline:
-            pipeline.run_once()
-            reached = cursor(warehouse)
-            assert pipeline.run_once().tables == {}
-        assert cursor(warehouse) == reached
+            _run_until_nothing_is_new(pipeline, warehouse)
         # By then what has completed is too old to stay.
         history.clock.jump(TWO_HOURS)
     recount = assert_tables_are_right(spark, history.folder, warehouse, kind=kind)
-    assert sum(event["event"] == "completed" for event in recount.events) > JOBS / 2
+    assert sum(event["event"] == "completed" for event in recount.events) > JOBS / 3
     assert sum(event["event"] == "consumer_moved" for event in recount.events) >= INCREMENTS
     figures = read_figures(spark, str(warehouse))
     assert figures.total.completed == sum(e["event"] == "completed" for e in recount.events)
@@ -76,11 +74,22 @@ def test_vacuum_waits_for_the_pipeline_and_a_gap_is_said(
     with opened_pipeline(spark, plan) as pipeline:
         assert pipeline.run_once().first_commit == reached + 1
     history.grow(200)
-    history.clock.jump(4 * TEN_DAYS)
-    # Silent for so long, it is taken for dead.
+    # Silent for so long, it is taken for dead, however far the queue's time is ahead by now.
+    history.clock.jump(TEN_YEARS)
     assert asyncio.run(_vacuumed(history)) > cursor(warehouse) + 1
     with pytest.raises(Gap, match="rebuild"), opened_pipeline(spark, plan):
         raise AssertionError("it was opened")
+
+
+def _run_until_nothing_is_new(pipeline: Pipeline, warehouse: Path) -> None:
+    """Real time passes in a run, and leases of the story may run out meanwhile, not for ever."""
+    pipeline.run_once()
+    for _ in range(10):
+        reached = cursor(warehouse)
+        if pipeline.run_once().tables == {}:
+            assert cursor(warehouse) == reached
+            return
+    raise AssertionError("there was always something new")
 
 
 async def _vacuumed(history: History) -> int:

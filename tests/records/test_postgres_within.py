@@ -15,7 +15,8 @@ from penstock.address import parse
 from penstock.client.blocking import BlockingQueue
 from penstock.errors import InvalidInput, StoreMissing, Unsupported
 from penstock.kernel.job import State
-from penstock.testing.conformance.backend.steps import claim_one, found, ids
+from penstock.testing.conformance.backend.steps import claim_one, found, ids, nonzero
+from tests.cli.running import got
 from tests.records.postgres_stores import new_schema
 from tests.servers.postgres import Postgres
 
@@ -60,8 +61,26 @@ async def test_a_job_never_was_when_the_transaction_is_rolled_back(
         await connection.rollback()
     assert await queue.get("two") is None
     assert await queue.history("two") == []
-    assert (await queue.stats()).totals == {}
+    assert nonzero((await queue.stats()).totals) == {}
     assert (await queue.enqueue("ship", id="two")).status == "queued"
+
+
+async def test_the_same_call_in_another_transaction_adds_nothing(
+    queue: Queue, database: str
+) -> None:
+    async with await psycopg.AsyncConnection.connect(database) as connection:
+        first = await queue.enqueue("ship", connection=connection, operation="order 9")
+        await connection.rollback()
+        again = await queue.enqueue("ship", connection=connection, operation="order 9")
+        await connection.commit()
+        assert (first.id, first.status, again.status) == (again.id, "queued", "queued")
+        await queue.cancel(again.id)
+        third = await queue.enqueue("ship", connection=connection, operation="order 9")
+        assert (third.id, third.status) == (again.id, "duplicate")
+        life = await queue.enqueue("ship", id=again.id, connection=connection)
+        await connection.commit()
+        assert life.status == "queued"
+        assert (await claim_one(queue)).life == life.life
 
 
 async def test_several_calls_in_one_transaction_see_each_other(queue: Queue, database: str) -> None:
@@ -127,7 +146,7 @@ def test_the_blocking_queue_takes_one_too(url: str, database: str) -> None:
         queue.enqueue("ship", id="sync", connection=connection)
         assert queue.get("sync") is None
         connection.commit()
-        assert queue.get("sync").state is State.PENDING
+        assert got(queue, "sync").state is State.PENDING
 
 
 async def test_work_goes_on_while_a_transaction_stays_open(queue: Queue, database: str) -> None:
@@ -191,6 +210,88 @@ async def test_of_two_transactions_with_one_id_one_queues(queue: Queue, database
     assert receipt.status == "duplicate"
 
 
+async def wait_until_somebody_waits(database: str) -> None:
+    """Until a session of the database waits for another one's transaction."""
+    asked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+        while True:
+            waiting = await connection.execute(f"{asked} AND wait_event_type = 'Lock'".encode())
+            if await waiting.fetchone() != (0,):
+                return
+
+
+async def test_conflicts_again_and_again_leave_the_transaction_as_it_was(
+    queue: Queue, database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also what the driver has prepared for the caller, and what it has counted for us."""
+    async with (
+        await psycopg.AsyncConnection.connect(database) as first,
+        await psycopg.AsyncConnection.connect(database) as second,
+        asyncio.timeout(60),
+    ):
+        for number in range(8):
+            await queue.enqueue("ship", id=f"{number}", connection=first)
+            await second.execute("SELECT 1", prepare=True)
+            waiting = asyncio.gather(
+                queue.enqueue("ship", id=f"{number}", connection=second),
+                queue.enqueue("ship", id=f"{number}"),
+            )
+            await wait_until_somebody_waits(database)
+            await first.commit()
+            assert [one.status for one in await waiting] == ["duplicate", "duplicate"]
+            await queue.enqueue("ship", id=f"{number} of the second", connection=second)
+            await second.execute("SELECT 1", prepare=True)
+            await second.commit()
+    assert len(await ids(queue)) == 16
+    assert [one.message for one in caplog.records if one.name.startswith("psycopg")] == []
+
+
+@pytest.mark.parametrize("kind", ["async", "blocking"])
+async def test_calls_at_once_on_one_connection_are_taken_one_after_the_other(
+    queue: Queue, database: str, kind: str
+) -> None:
+    """So that what one of them takes back is nothing that another was told it has."""
+    await queue.enqueue("ship", id="there")
+    async with (
+        await psycopg.AsyncConnection.connect(database) as first,
+        asyncio.timeout(60),
+    ):
+        with psycopg.connect(database) as second:
+            connection = first if kind == "async" else second
+            receipts = await asyncio.gather(
+                *(
+                    queue.enqueue("ship", id=id, connection=connection)
+                    for id in ("a", "there", "b", "a", "there", "c")
+                )
+            )
+    assert sorted(f"{one.id} {one.status}" for one in receipts) == [
+        "a duplicate", "a queued", "b queued", "c queued", "there duplicate", "there duplicate",
+    ]  # fmt: skip
+    assert sorted(await ids(queue)) == ["a", "b", "c", "there"]
+
+
+async def test_a_call_that_is_cancelled_leaves_the_transaction_as_it_was(
+    queue: Queue, database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        await psycopg.AsyncConnection.connect(database) as first,
+        await psycopg.AsyncConnection.connect(database) as second,
+        asyncio.timeout(60),
+    ):
+        await queue.enqueue("ship", id="one", connection=first)
+        await queue.enqueue("ship", id="before", connection=second)
+        waiting = asyncio.ensure_future(queue.enqueue("ship", id="one", connection=second))
+        await wait_until_somebody_waits(database)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await first.rollback()
+        await queue.enqueue("ship", id="after", connection=second)
+        await second.commit()
+    assert sorted(await ids(queue)) == ["after", "before"]
+    assert [one.message for one in caplog.records if one.name.startswith("psycopg")] == []
+
+
 async def test_a_connection_without_a_transaction_is_refused(queue: Queue, database: str) -> None:
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         with pytest.raises(InvalidInput, match="in no transaction"):
@@ -203,6 +304,6 @@ async def test_a_connection_without_a_transaction_is_refused(queue: Queue, datab
 async def test_elsewhere_it_is_unsupported(kind: str, tmp_path: Path) -> None:
     url = "memory://" if kind == "memory" else f"sqlite://{tmp_path}/queue.db"
     async with penstock.open(url) as queue:
-        with pytest.raises(Unsupported, match="transaction of yours"):
+        with pytest.raises(Unsupported, match="in your transaction"):
             await queue.enqueue("ship", connection=object())
         assert await ids(queue) == []

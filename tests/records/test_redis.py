@@ -17,7 +17,7 @@ import redis
 
 import penstock
 from penstock import NewJob, Queue
-from penstock.engines.records.redis import connection, finding, server
+from penstock.engines.records.redis import connection, finding, server, writing
 from penstock.engines.records.redis.connection import Connection
 from penstock.engines.records.redis.store import RedisStore
 from penstock.errors import (
@@ -32,10 +32,12 @@ from penstock.errors import (
     StoreUnfit,
     Unsupported,
 )
+from penstock.kernel.departures import Departed
 from penstock.kernel.job import State
-from penstock.ports.records import Found, Need, Put
+from penstock.ports.records import Found, Need, Put, Remembered
 from penstock.runtime.services import Services
-from penstock.testing.conformance.backend.steps import ids
+from penstock.testing.clock import EPOCH
+from penstock.testing.conformance.backend.steps import ids, nonzero
 from penstock.testing.conformance.record_steps import (
     a_change,
     a_record,
@@ -142,7 +144,7 @@ async def test_a_server_that_is_full_says_so_and_nothing_is_lost(own: OwnRedis) 
             try:
                 with pytest.raises(StoreFull, match="nothing was lost"):
                     await queue.enqueue("work", id="refused")
-                assert (await queue.stats()).totals == {State.PENDING: 1}
+                assert nonzero((await queue.stats()).totals) == {State.PENDING: 1}
             finally:
                 client.config_set("maxmemory", 0)
             assert (await queue.enqueue("work", id="refused")).status == "queued"
@@ -193,7 +195,7 @@ async def test_a_queue_over_tls_works_like_any_other(
             [job] = await queue.claim(1)
             await queue.ack(job)
         async with penstock.open(f"{own.url}?prefix=tls") as queue:
-            assert (await queue.stats()).totals == {State.COMPLETED: 1}
+            assert nonzero((await queue.stats()).totals) == {State.COMPLETED: 1}
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_refused(own: OwnRedis) -> None:
@@ -265,7 +267,7 @@ async def test_a_queue_of_a_cluster_is_found_from_any_of_its_nodes(tmp_path: Pat
         async with penstock.open(stranger.url) as queue:
             await queue.enqueue("work")
             await queue.ack(await queue.claim(1, wait_seconds=5))
-            assert (await queue.stats()).totals == {State.COMPLETED: 1}
+            assert nonzero((await queue.stats()).totals) == {State.COMPLETED: 1}
 
 
 # Turns
@@ -347,7 +349,7 @@ async def test_a_batch_of_many_thousands_is_one_commit(url: str) -> None:
         claimed = await queue.claim(6_000)
         assert len(claimed) == 6_000
         await queue.ack(claimed)
-        assert (await queue.stats()).totals == {State.COMPLETED: 6_000}
+        assert nonzero((await queue.stats()).totals) == {State.COMPLETED: 6_000}
         assert (await queue.stats()).commit == 3
 
 
@@ -478,3 +480,50 @@ def lose_answers(monkeypatch: pytest.MonkeyPatch, script: str, times: int) -> No
         return answer
 
     monkeypatch.setattr(Connection, "run_once", run_and_lose)
+
+
+# What a claim looks at
+
+
+@pytest.mark.parametrize(
+    ("queues", "types"),
+    [(None, None), (None, ("rare",)), (("one",), None), (("one",), ("rare",))],
+)
+async def test_a_claim_asks_the_server_for_nothing_of_other_queues_and_types(
+    own: OwnRedis, prefix: str, queues: tuple[str, ...] | None, types: tuple[str, ...] | None
+) -> None:
+    """In calls that its script makes; nobody else uses this server."""
+    spent: list[int] = []
+    async with penstock.open(f"{own.url}?prefix={prefix}") as queue:
+        await queue.enqueue("work", queue="one")
+        with redis.Redis.from_url(own.url) as client:
+            for many in (5, 2_000):
+                await queue.enqueue_many([NewJob("work", queue=f"q{n}") for n in range(many)])
+                await queue.enqueue("rare", queue="one")
+                client.config_resetstat()
+                [job] = await queue.claim(1, queues=queues, types=types)
+                told: Any = client.info("commandstats")
+                spent.append(sum(each["calls"] for each in told.values()))
+                await queue.release(job)
+    assert spent[1] <= spent[0] + 20, spent
+
+
+async def test_what_is_known_of_lanes_goes_when_they_are_empty(
+    url: str, prefix: str, client: redis.Redis
+) -> None:
+    async with penstock.open(url) as queue:
+        await queue.enqueue_many([NewJob(f"t{n % 3}", queue=f"q{n}") for n in range(9)])
+        await queue.ack(await queue.claim(9))
+    names = [name.decode() for name in client.scan_iter(f"{{{prefix}}}/*")]
+    kinds = ("/lane/", "/lanes/", "/beginnings/", "/bands/", "/inside/")
+    assert not [name for name in names for kind in kinds if kind in name]
+
+
+async def test_of_calls_that_left_the_oldest_are_forgotten_where_there_are_too_many(
+    store: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "REMEMBERED_MAX", 3)
+    for number in range(5):
+        left = Remembered("default", str(number), Departed(EPOCH + 600 + number))
+        assert await write(store, remembered=[left])
+    assert [one.id for one in await store.remembered("default", 0.0)] == ["2", "3", "4"]

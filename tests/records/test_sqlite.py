@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 import penstock
 from penstock import NewJob, Queue
 from penstock.engines.records.sqlite import database
+from penstock.engines.records.sqlite.database import Database
+from penstock.engines.records.sqlite.finding import Finder
 from penstock.engines.records.statements import migrations, statements
 from penstock.errors import Corrupt, InvalidURL, NewerFormat, StoreDenied, StoreUnavailable
 from penstock.kernel.job import State
-from penstock.testing.conformance.backend.steps import claim_one, completed, found, ids
+from penstock.ports.records import Wanted
+from penstock.testing.conformance.backend.steps import claim_one, completed, found, ids, nonzero
 
 PACKAGE = "penstock.engines.records.sqlite"
 BACKLOG = 2_000
@@ -110,7 +114,7 @@ async def test_handles_in_one_process_take_turns(path: Path) -> None:
 
         await asyncio.gather(*(work(queue) for queue in (first, second) * 3))
         assert len(done) == len(set(done)) == 100
-        assert (await first.stats()).totals == {State.COMPLETED: 100}
+        assert nonzero((await first.stats()).totals) == {State.COMPLETED: 100}
 
 
 async def test_a_schema_newer_than_the_code_is_refused(path: Path) -> None:
@@ -225,6 +229,52 @@ async def test_a_claim_costs_the_same_whatever_the_depth(queue: Queue, path: Pat
     steps: list[int] = []
     for depth in (50, BACKLOG):
         await queue.enqueue_many([NewJob("work", queue=f"q{n % 3}") for n in range(depth)])
+        steps.append(_steps(path, ("lanes", "candidates", "front", "lease_end")))
+    assert steps[1] <= steps[0] + 20, steps
+
+
+async def test_stats_cost_the_same_whatever_the_depth(queue: Queue, path: Path) -> None:
+    """What is due and what is not, as far as it is due in the same few minutes."""
+    steps: list[int] = []
+    for depth in (60, BACKLOG):
+        delays = (0.0, 200.0, 4_000.0)
+        await queue.enqueue_many(
+            [NewJob("work", delay_seconds=delays[n % 3]) for n in range(depth)]
+        )
+        steps.append(_steps(path, ("counts", "waiting")))
+    assert steps[1] <= steps[0] + 60, steps
+
+
+def _steps(path: Path, names: Sequence[str]) -> int:
+    with connected(path) as connection:
+        taken = 0
+
+        def step() -> None:
+            nonlocal taken
+            taken += 1
+
+        connection.set_progress_handler(step, 1)
+        for name in names:
+            statement = statements(PACKAGE, "finding.sql")[name]
+            given = {**dict.fromkeys(re.findall(r":([a-z_]+)", statement), 5), **CLAIM}
+            connection.execute(statement, given).fetchall()
+        return taken
+
+
+@pytest.mark.parametrize(
+    ("queues", "types"),
+    [(None, None), (None, ("rare",)), (("one",), None), (("one",), ("rare",))],
+)
+async def test_a_claim_costs_the_same_whatever_is_not_asked_for(
+    queue: Queue, path: Path, queues: tuple[str, ...] | None, types: tuple[str, ...] | None
+) -> None:
+    """Many queues, and many jobs of other types ahead; in steps of SQLite's machine."""
+    wanted = Wanted("default", queues, frozenset(), types, 9e9, 1)
+    steps: list[int] = []
+    await queue.enqueue("work", queue="one")
+    for many in (5, BACKLOG):
+        await queue.enqueue_many([NewJob("work", queue=f"q{n}") for n in range(many)])
+        await queue.enqueue("rare", queue="one")
         with connected(path) as connection:
             taken = 0
 
@@ -233,10 +283,7 @@ async def test_a_claim_costs_the_same_whatever_the_depth(queue: Queue, path: Pat
                 taken += 1
 
             connection.set_progress_handler(step, 1)
-            for name in ("lanes", "candidates", "front", "lease_end"):
-                statement = statements(PACKAGE, "finding.sql")[name]
-                given = {**dict.fromkeys(re.findall(r":([a-z_]+)", statement), 5), **CLAIM}
-                connection.execute(statement, given).fetchall()
+            assert len(list(Finder(cast("Database", connection))._candidates(wanted))) == 1
             steps.append(taken)
     assert steps[1] <= steps[0] + 20, steps
 

@@ -316,6 +316,23 @@ def test_one_enqueue_that_made_two_jobs_is_seen() -> None:
     )
 
 
+def test_one_operation_that_began_two_lives_is_seen() -> None:
+    log = Log()
+    log.fail(log.enqueue(operation="op"))
+    log.enqueue(operation="other")
+    asked = [call("enqueue"), call("enqueue", operation="other")]
+    assert not invariants.operations_happen_once(Stories(log.commits), asked, never)
+    assert not invariants.jobs_were_asked_for(Stories(log.commits), asked)
+    nobody = invariants.jobs_were_asked_for(Stories(log.commits), asked[:1])
+    assert [one.invariant for one in nobody] == [2]
+    log.enqueue(operation="op")
+    found = invariants.operations_happen_once(Stories(log.commits), asked, never)
+    assert [one.invariant for one in found] == [3]
+    assert not invariants.operations_happen_once(
+        Stories(log.commits), asked, lambda event, at: True
+    )
+
+
 def test_an_enqueue_that_is_called_anothers_is_seen() -> None:
     stories = Stories(one_job()[0].commits)
     asked = [call("enqueue", answer="duplicate", answer_id="a"), call("claim", count=1)]
@@ -342,6 +359,23 @@ def test_one_claim_that_was_granted_twice_is_seen() -> None:
     asked = [call("enqueue"), call("enqueue", id="b"), call("claim", count=2)]
     found = invariants.operations_happen_once(Stories(log.commits), asked, never)
     assert [one.invariant for one in found] == [3]
+
+
+def test_a_lease_that_nobody_holds_is_seen() -> None:
+    held = Log()
+    life = held.enqueue()
+    held.claim(life)
+    returned, run_out = Log(), Log()
+    for log in (returned, run_out):
+        log.claim(log.enqueue())
+    returned.add(Released, life=life, run_at=held.at, **ATTEMPT)
+    run_out.add(Expired, life=life, run_at=held.at, kind="k", error="e", **ATTEMPT)
+    left = [call("claim", count=1, answer="left", is_error=True)]
+    check = invariants.leases_are_given_back
+    assert not check(Stories(returned.commits), left)
+    assert not check(Stories(held.commits), [call("claim", count=1)])
+    assert [one.invariant for one in check(Stories(held.commits), left)] == [19]
+    assert [one.invariant for one in check(Stories(run_out.commits), left)] == [19]
 
 
 def test_an_ack_with_an_old_token_is_seen() -> None:
@@ -453,3 +487,13 @@ def test_backends_that_differ_are_seen() -> None:
     assert not invariants.same_observations("a and b", [1, 2], [1, 2])
     assert invariants.same_observations("a and b", [1, 2], [1, 3])
     assert invariants.same_observations("a and b", [1, 2], [1])
+
+
+def test_a_value_that_nobody_can_read_is_seen() -> None:
+    for bad in (b"{oops", b'"\xff"', b"1e999"):
+        log = Log()
+        log.add(Enqueued, run_at=AT, payload=msgspec.Raw(b'{"fine": 1}'))
+        assert not invariants.values_can_be_read(log.commits, msgspec.json.decode)
+        log.add(Enqueued, id="b", run_at=AT, payload=msgspec.Raw(bad))
+        [found] = invariants.values_can_be_read(log.commits, msgspec.json.decode)
+        assert (found.invariant, found.id) == (20, "b")

@@ -11,9 +11,9 @@ from penstock.testing.simulation import run_seed
 from penstock.testing.simulation.agreement import disagreements
 from tests.simulation.regressions import REGRESSIONS
 
-SEEDS = 300
+SEEDS = 150
 SEEDS_PER_CHUNK = 10
-SEEDS_OF_TASKS = 100
+SEEDS_OF_TASKS = 50
 """This layout is not among those that a seed draws by itself."""
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from penstock.engines import calibration
+from penstock.engines.handover import Handover
 from penstock.engines.ledger.engine import LedgerEngine
 from penstock.engines.ledger.imports.objects import AtHand
 from penstock.engines.ledger.log import startup, vacuum
@@ -26,9 +28,10 @@ from penstock.errors import Corrupt, LeaseLost, PreconditionFailed, PutUnknown, 
 from penstock.kernel import decide, importing
 from penstock.kernel.job import Job, Lease, State
 from penstock.kernel.manifest import NeedsChunk
+from penstock.kernel.stamps import Stamp
 from penstock.kernel.state import QueueState
 from penstock.ports.store import Create, ObjectStore, Overwrite
-from penstock.wire import snapshot
+from penstock.wire import snapshot, values
 from penstock.wire.level import UNREADABLE
 from penstock.wire.snapshot import CheckpointHead
 
@@ -96,8 +99,9 @@ def answers_come_from_the_past(patch: pytest.MonkeyPatch) -> None:
 
     async def serve(self: LedgerEngine, requests: list[Request]) -> None:
         try:
-            events, answers = self._decide(
-                requests, self._journal.commit_time(), AtHand(self._journal.imports)
+            works = [request.work for request in requests]
+            events, answers, _ = self._decide(
+                works, self._journal.stamp(), AtHand(self._journal.imports)
             )
         except NeedsChunk:
             await confirmed(self, requests)
@@ -108,7 +112,7 @@ def answers_come_from_the_past(patch: pytest.MonkeyPatch) -> None:
             await confirmed(self, requests)
             return
         for request, answer in zip(requests, answers, strict=True):
-            self._answer(request, answer)
+            request.answer(answer)
 
     patch.setattr(LedgerEngine, "_serve", serve)
 
@@ -116,10 +120,11 @@ def answers_come_from_the_past(patch: pytest.MonkeyPatch) -> None:
 def time_goes_back(patch: pytest.MonkeyPatch) -> None:
     """Rule 7: every process dates its commits by its own clock."""
 
-    def commit_time(self: calibration.CommitClock, previous: float) -> float:
-        return round(self._clock.now(), 6)
+    def stamp(self: calibration.CommitClock, previous: Stamp) -> Stamp:
+        now = round(self._clock.now(), 6)
+        return Stamp(now, now)
 
-    patch.setattr(calibration.CommitClock, "commit_time", commit_time)
+    patch.setattr(calibration.CommitClock, "stamp", stamp)
 
 
 def any_clock_will_do(patch: pytest.MonkeyPatch) -> None:
@@ -162,12 +167,22 @@ def any_lease_will_do(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decide, "held", held)
 
 
+def every_call_is_a_new_one(patch: pytest.MonkeyPatch) -> None:
+    """Rule 9: a retry of a call whose job is dead by now begins a second life."""
+    patch.setattr(decide, "_is_repeat", lambda new, operations: False)
+
+
+def what_leaves_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Rule 9: nothing is remembered of jobs that have left."""
+    patch.setattr(QueueState, "departed", lambda self, *_: None)
+
+
 def sweeps_forbid_nothing(patch: pytest.MonkeyPatch) -> None:
-    """Rule 10: orphans are deleted by their age alone, while somebody is about to publish one."""
+    """Rule 10: orphans are deleted as they are found, while somebody is about to publish one."""
 
     async def sweep(store: ObjectStore, current: Any, execute: Any, horizon: float) -> int:
-        old = [one.key async for one in store.list(DATA) if one.modified_at < horizon]
-        gone = [key for key in old if key not in needed_data(current())]
+        found = [one.key async for one in store.list(DATA)]
+        gone = [key for key in found if key not in needed_data(current())]
         for key in gone:
             await store.delete(key)
         return len(gone)
@@ -212,6 +227,16 @@ def jobs_are_in_no_index(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Index, "announce", announce)
 
 
+def nobody_gives_back(patch: pytest.MonkeyPatch) -> None:
+    """Invariant 19: a caller that leaves takes its leases along."""
+    patch.setattr(Handover, "give_back", lambda self, request: None)
+
+
+def values_are_skimmed(patch: pytest.MonkeyPatch) -> None:
+    """Invariant 20: what a value became is looked over, but not read."""
+    patch.setattr(values, "_decode", msgspec.json.Decoder(msgspec.Raw).decode)
+
+
 class Variant(NamedTuple):
     patch: Patch
     layout: str | None
@@ -234,8 +259,12 @@ VARIANTS: dict[str, Variant] = {
     "8 checkpoints are believed": Variant(checkpoints_are_believed, "log", 13),
     "8 vacuum proves nothing": Variant(vacuum_proves_nothing, "log", 195),
     "9 any lease will do": Variant(any_lease_will_do, None, 30),
-    "10 sweeps forbid nothing": Variant(sweeps_forbid_nothing, "log", 63),
+    "10 sweeps forbid nothing": Variant(sweeps_forbid_nothing, "log", 2),
+    "9 every call is a new one": Variant(every_call_is_a_new_one, None, 5),
+    "9 what leaves is forgotten": Variant(what_leaves_is_forgotten, None, 5),
     "imports: runs are forgotten": Variant(runs_are_forgotten, "log", 0),
+    "values are skimmed": Variant(values_are_skimmed, None, 0),
+    "nobody gives back": Variant(nobody_gives_back, None, 0),
     "tasks: jobs are overwritten": Variant(tasks_are_overwritten, "tasks", 0),
     "tasks: any put is one's own": Variant(any_put_is_ones_own, "tasks", 0),
     "tasks: no put is one's own": Variant(no_put_is_ones_own, "tasks", 6),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import importlib
+import os
 import socket
 import subprocess
 import sys
@@ -14,8 +16,10 @@ from pathlib import Path
 
 import pytest
 from obstore.exceptions import AlreadyExistsError, GenericError, PermissionDeniedError
+from obstore.store import MemoryStore
 
 from penstock.errors import (
+    Forked,
     MissingExtra,
     ObjectNotFound,
     PreconditionFailed,
@@ -23,6 +27,7 @@ from penstock.errors import (
     StoreDenied,
     StoreError,
     StoreMissing,
+    StoreRefused,
     StoreUnavailable,
     Unsupported,
 )
@@ -189,7 +194,7 @@ async def test_a_request_that_makes_no_sense_is_certainly_not_applied() -> None:
     with server_that(answer("400 Bad Request", "<Error><Code>Odd</Code></Error>")) as endpoint:
         with pytest.raises(StoreError, match="400 Odd") as raised:
             await stores_at(endpoint)[0].put("key", b"content", Create())
-        assert type(raised.value) is StoreError
+        assert type(raised.value) is StoreRefused
 
 
 async def test_an_answer_that_never_comes_leaves_a_put_unknown() -> None:
@@ -316,3 +321,17 @@ def test_a_program_that_ends_right_after_a_request_ends_well(
     command = [sys.executable, str(program), gcs_double.new_bucket(), gcs_double.endpoint]
     codes = [subprocess.run(command, check=False).returncode for _ in range(15)]
     assert codes == [0] * 15
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+async def test_in_a_fork_of_a_process_that_has_used_it_a_store_says_so() -> None:
+    """Else its requests would never be answered there."""
+    await CloudStore(MemoryStore(), "memory").put("key", b"data", Overwrite())
+    child = os.fork()
+    if child == 0:
+        try:
+            CloudStore(MemoryStore(), "memory").put("key", b"data", Overwrite()).send(None)
+        except Forked:
+            os._exit(0)
+        os._exit(1)
+    assert (await asyncio.to_thread(os.waitpid, child, 0))[1] == 0

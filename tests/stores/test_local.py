@@ -10,13 +10,14 @@ import stat
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from penstock.errors import (
     ObjectNotFound,
+    PreconditionFailed,
     PutUnknown,
     StoreDenied,
     StoreError,
@@ -24,7 +25,7 @@ from penstock.errors import (
     StoreUnavailable,
 )
 from penstock.ports.store import Create, Overwrite, PutMode, Replace, Watchable
-from penstock.stores.folder import PRIVATE_FOLDER, version_of
+from penstock.stores.folder import PRIVATE_FOLDER, Folder, version_of
 from penstock.stores.local import INLINE_BYTES_MAX, LIST_PAGE_KEYS, LocalStore, local_store
 
 NOBODY = 65534
@@ -161,6 +162,13 @@ async def test_a_put_that_nobody_waits_for_any_more_still_ends(tmp_path: Path) -
     assert (await store.get("later")).data == b"content"
 
 
+async def test_a_store_may_be_the_root_of_the_file_system(tmp_path: Path) -> None:
+    """What is above it has no end, and is synced all the same."""
+    created = Folder(Path("/"), fsync=True).create(f"{tmp_path}/folder/object".strip("/"), b"{}")
+    assert created.version == version_of(b"{}")
+    assert (tmp_path / "folder" / "object").read_bytes() == b"{}"
+
+
 async def test_names_are_addresses(tmp_path: Path) -> None:
     assert LocalStore(tmp_path / "my queue").name == f"file://{tmp_path}/my%20queue"
 
@@ -194,6 +202,28 @@ async def test_a_full_disk_is_said_and_nothing_is_left(tmp_path: Path, mode: Put
         ]
         assert (await store.get("log/old")).data == b"before"
         await store.put("log/small", b"fits", Create())
+        await store.close()
+
+
+async def test_a_full_folder_has_a_reserve_to_be_vacuumed_with(tmp_path: Path) -> None:
+    with small_disk(tmp_path) as root:
+        if not root.parent.is_mount():
+            pytest.skip("a disk that is really full takes root")
+        store = LocalStore(root)
+        await store.put("log/1", b"first", Create())
+        await store.keep_reserve()
+        with suppress(StoreFull):
+            for n in range(2, 1_000):
+                await store.put(f"log/{n}", os.urandom(4096), Create())
+        with pytest.raises(StoreFull):
+            await store.put("floor", b"2" * 4096, Overwrite())
+        assert await store.give_up_reserve()
+        await store.put("floor", b"2" * 4096, Overwrite())
+        for n in range(2, 100):
+            await store.delete(f"log/{n}")
+        assert not await store.give_up_reserve()
+        await store.keep_reserve()
+        assert await store.give_up_reserve()
         await store.close()
 
 
@@ -335,3 +365,34 @@ def refuse_opening(monkeypatch: pytest.MonkeyPatch, number: int, flags: int) -> 
         return real(path, wanted, *arguments, **options)
 
     monkeypatch.setattr(os, "open", opened)
+
+
+async def test_a_folder_sync_that_failed_is_made_good_before_the_object_is_said_to_be_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path)
+    await store.put("log/1", b"first", Create())
+    real, fails, synced = os.fsync, True, list[bool]()
+
+    def sync(descriptor: int) -> None:
+        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        if is_folder and fails:
+            raise OSError(errno.EIO, "the disk is in trouble")
+        synced.append(is_folder)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    for _ in range(2):
+        # The second finds its own object; as long as that may vanish, nobody is told of it.
+        with pytest.raises(PutUnknown):
+            await store.put("log/2", b"second", Create())
+    fails = False
+    synced.clear()
+    with pytest.raises(PreconditionFailed):
+        await store.put("log/2", b"second", Create())
+    assert True in synced, "its folder was not synced"
+    synced.clear()
+    with pytest.raises(PreconditionFailed):
+        await store.put("log/2", b"second", Create())
+    assert True not in synced, "once is enough"
+    await store.close()

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 import penstock
 from penstock import NewJob
-from penstock.engines.records.tasks import index
+from penstock.engines.records.tasks import claims, index
 from penstock.engines.records.tasks.names import (
     LEASES,
     READY,
     SHARDS,
+    Ready,
     shard_of,
     shards_in,
+    tags,
+    task_key,
     task_name,
 )
 from penstock.errors import InvalidURL
 from penstock.kernel.commands import Claim
+from penstock.ports.store import Create, StoredObject
 from penstock.stores.layers.counting import Counting
-from penstock.testing.conformance.backend.steps import claim_one, ids
+from penstock.stores.layers.layer import Layer
+from penstock.testing.conformance.backend.steps import claim_one, claimed, ids
 from tests.tasks_layout.worlds import World
 
 REQUESTS_PER_JOB = 10
@@ -101,6 +107,33 @@ async def test_a_backlog_longer_than_a_look_is_walked_through_whole(
         assert len(done) == len(set(done)) == 270
 
 
+async def test_a_claim_looks_through_a_limited_number_of_jobs_that_it_does_not_want(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next ones go on from there, so that it is found in the end."""
+    monkeypatch.setattr(index, "WHOLE_ENTRIES_MAX", 50)
+    monkeypatch.setattr(index, "LISTED_PER_PAGE_MAX", 2)
+    monkeypatch.setattr(index, "SEARCHES_PER_CLAIM_MAX", 3)
+    looks: list[str] = []
+    look = index.Index.look
+
+    async def counted(self: index.Index, of: str, *arguments: Any) -> list[index.Page]:
+        looks.append(of)
+        return await look(self, of, *arguments)
+
+    monkeypatch.setattr(index.Index, "look", counted)
+    async with World().open() as queue:
+        assert queue.capabilities.selection == "bounded"
+        await queue.enqueue_many([NewJob("other") for n in range(600)])
+        await queue.enqueue("rare", id="rare")
+        found: list[str] = []
+        for _ in range(30):
+            looks.clear()
+            found += [job.id for job in await queue.claim(1, types=["rare"])]
+            assert looks.count(READY) <= 3
+        assert found == ["rare"]
+
+
 async def test_many_workers_that_race_get_each_job_once() -> None:
     world = World()
     async with world.open() as first, world.open() as second, world.open() as third:
@@ -126,13 +159,13 @@ async def test_a_job_costs_so_many_requests_listings_aside(
     world = World()
     store = Counting(world.store)
     async with world.open(store) as queue:
-        await queue.stats()
+        await queue.expire()
         before = store.requests
         for n in range(20):
             await queue.enqueue("work", id=str(n), key=f"k{n}" if keyed else None)
         used = [store.requests.since(before)]
         await world.clock.advance(seconds)
-        await queue.stats()
+        await queue.expire()
         before = store.requests
         for _ in range(20):
             await queue.ack(await claim_one(queue))
@@ -176,3 +209,32 @@ async def test_a_claim_that_is_asked_again_reads_no_backlog() -> None:
         assert await queue._backend.execute(claim) == given
         assert store.requests.since(before).total < 12
     assert await world.troubles() == {}
+
+
+class Noting(Layer):
+    """Notes what is read."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.store)
+        self.read: list[str] = []
+
+    async def get(self, key: str) -> StoredObject:
+        self.read.append(key)
+        return await super().get(key)
+
+
+async def test_an_entry_whose_job_never_came_is_not_read_with_every_claim(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(claims, "ANNOUNCED_SECONDS", 60.0)
+    world = World()
+    store, name = Noting(world), task_name("default", "job")
+    async with world.open(store) as queue:
+        await queue.ack(await claimed(queue, id="job"))
+        never = Ready(0, world.clock.now(), 2**62, tags("default", "work"), name)
+        await world.store.put(never.key, b"", Create())
+        store.read.clear()
+        for _ in range(5):
+            assert await queue.claim() == []
+            await world.clock.advance(2)
+        assert store.read.count(task_key(name)) == 1

@@ -118,6 +118,16 @@ async def test_draining_with_jumps_goes_through_all_retries(app: penstock.App, k
     assert [job.state for job in await kit.jobs(fail, state="failed")] == [State.FAILED]
 
 
+async def test_a_jump_reaches_times_that_microseconds_round_down(
+    app: penstock.App, kit: Kit
+) -> None:
+    @app.task
+    async def work() -> None: ...
+
+    await work.options(run_at=1_700_000_001.167_997_1).enqueue()
+    assert (await kit.drain(jump=True)).completed == 1
+
+
 async def test_draining_leaves_what_is_paused(app: penstock.App, kit: Kit) -> None:
     @app.task
     async def work() -> None: ...

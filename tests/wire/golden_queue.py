@@ -20,6 +20,7 @@ from penstock.kernel.commands import (
     Adopt,
     BeginFilling,
     CarriedKey,
+    CarryDepartures,
     CarryKeys,
     EndFilling,
     MoveQueue,
@@ -28,6 +29,7 @@ from penstock.kernel.commands import (
     StageImport,
     Sweep,
 )
+from penstock.kernel.departures import Departed
 from penstock.kernel.events import SYSTEM_TENANT
 from penstock.kernel.job import AttemptError, Job, Lease, State
 from penstock.kernel.manifest import Chunk, SegmentRecord
@@ -132,6 +134,8 @@ async def move_in_every_way(queue: Queue, clock: FakeClock) -> None:
     await execute(Adopt("acme", "b2", adopted))
     carried = CarriedKey("images", "resize", "img-9", "gone", clock.now() + 60, has_job=False)
     await execute(CarryKeys("acme", "b2", [carried]))
+    left = {"gone": Departed(clock.now() + 60, ("a call",))}
+    await execute(CarryDepartures("acme", "b2", left))
     paused, runs = {"acme": ["images"]}, {"other": 3}
     opening = EndFilling(
         SYSTEM_TENANT, "b2", 3, "d19e57", 78_000_000, Settings(), paused, runs, ("lost",),

@@ -110,11 +110,11 @@ def test_a_newer_checkpoint_is_told_to_upgrade_for() -> None:
 
 def test_a_newer_document_is_told_to_upgrade_for() -> None:
     data = OBJECTS["document"][0]
-    text = data.rpartition(b',\n  "digest": "')[0]
+    text = data.rpartition(b',\n"digest": "')[0]
     text = text.replace(
         f'"format": {FORMAT_LEVEL},'.encode(), f'"format": {FORMAT_LEVEL + 1},'.encode(), 1
     )
-    newer = text + b',\n  "digest": "' + digest(text).encode() + b'"\n}\n'
+    newer = text + b',\n"digest": "' + digest(text).encode() + b'"\n}\n'
     with pytest.raises(NewerFormat):
         decode_document(newer)
 

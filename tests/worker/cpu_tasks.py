@@ -75,3 +75,11 @@ def where() -> int:
 @app.task
 async def quick(number: int) -> int:
     return number
+
+
+@app.task(cpu=True)
+def tell_progress(context: penstock.JobContext, number: int) -> list[object]:
+    context.progress(0.25)
+    context.progress(0.75, "nearly")
+    assert penstock.current_job() is context
+    return [context.id, context.attempt, number]

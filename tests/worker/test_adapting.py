@@ -173,3 +173,8 @@ async def test_a_round_sees_what_the_worker_does(kit: Kit) -> None:
 def test_a_concurrency_that_cannot_be_is_refused(options: dict[str, object]) -> None:
     with pytest.raises(InvalidInput, match="concurrency"):
         WorkerOptions(**options)  # type: ignore[arg-type]
+
+
+def test_a_concurrency_that_is_no_number_may_be_auto() -> None:
+    with pytest.raises(InvalidInput, match="at least 1, or 'auto'"):
+        WorkerOptions(concurrency="lots")  # type: ignore[arg-type]

@@ -48,6 +48,7 @@ PLACES = pytest.mark.parametrize("place", [raising, raising_in_a_thread], ids=["
         (asyncio.CancelledError(), "cancelled_itself", "CancelledError"),
         (TimeoutError("mine"), "error", "TimeoutError: mine"),
         (StopIteration(), "error", "StopIteration"),
+        (GeneratorExit(), "error", "GeneratorExit"),
     ],
     ids=lambda value: repr(value) if isinstance(value, BaseException) else "",
 )
@@ -209,7 +210,7 @@ async def test_a_handler_that_ignores_that_its_time_is_up_keeps_its_room_and_not
         job = await found(kit, receipt.id)
         assert (job.state, job.errors[0].kind) == (State.FAILED, "timeout")
         assert worker.worker.left_behind == 1
-        assert f"job {receipt.id} ignores that its time is up" in caplog.text
+        assert "job ignores that its time is up" in caplog.text
         gate.set()
         await worker.until_running(0)
     assert (worker.counters.failed, worker.counters.completed) == (1, 0)
@@ -229,22 +230,23 @@ async def test_a_result_that_cannot_be_stored_fails_its_job_alone(
     assert (counters.completed, counters.failed) == (2, 2)
     first, unknown, large, last = await kit.jobs()
     assert (first.result, last.result) == (1, 4)
-    for job, words in ((unknown, "can't encode this value"), (large, "over the limit")):
+    for job, words in ((unknown, "the result can't be stored"), (large, "over the limit")):
         assert (job.state, job.attempt) == (State.FAILED, 1)
         assert job.errors[0].kind == "result"
         assert words in job.errors[0].message
 
 
-async def test_a_task_that_nobody_declared_fails_at_once_with_the_known_names(
+async def test_where_the_unknown_is_to_fail_it_does_so_at_once_with_the_known_names(
     app: penstock.App, kit: Kit
 ) -> None:
     app.task(name="resize")(raising(ValueError()))
     app.task(name="crop")(raising(ValueError()))
     receipt = await kit.queue.enqueue("rezise")
-    await kit.drain()
+    async with at_work(kit, unknown="fail", burst=True) as worker:
+        await worker.task
     job = await found(kit, receipt.id)
     assert (job.state, job.attempt) == (State.FAILED, 1)
-    assert job.errors[0].kind == "unknown_task"
+    assert job.errors[0].kind == "unknown_type"
     assert "no task 'rezise'; it has crop, resize" in job.errors[0].message
 
 
@@ -287,3 +289,40 @@ async def test_a_handler_that_fails_and_then_succeeds_has_succeeded(
     assert (counters.failed, counters.completed) == (2, 1)
     job = await found(kit, receipt.id)
     assert (job.state, job.result) == (State.COMPLETED, 3)
+
+
+async def test_a_task_says_how_its_results_are_stored(app: penstock.App, kit: Kit) -> None:
+    @app.task(result_codec="msgpack")
+    async def packed() -> dict[str, bytes]:
+        return {"bytes": b"\x00\xff"}
+
+    @app.task
+    async def plain() -> str:
+        return "as JSON"
+
+    receipts = [await packed.enqueue(), await plain.enqueue()]
+    await kit.drain()
+    jobs = [await found(kit, receipt.id) for receipt in receipts]
+    assert [job.result_codec for job in jobs] == ["msgpack", "json"]
+    assert [job.result for job in jobs] == [{"bytes": b"\x00\xff"}, "as JSON"]
+
+
+async def test_an_ending_that_can_not_be_told_fails_its_own_attempt(
+    app: penstock.App, kit: Kit
+) -> None:
+    class Odd(penstock.Retry):
+        def __init__(self) -> None:
+            super().__init__(after=1.0)
+            self.after = "a while"  # type: ignore[assignment]
+
+    @app.task(max_attempts=1)
+    async def odd() -> None:
+        raise Odd
+
+    @app.task
+    async def fine() -> None: ...
+
+    bad, good = await odd.enqueue(), await fine.enqueue()
+    await kit.drain()
+    assert (await found(kit, bad.id)).errors[-1].kind == "ending"
+    assert (await found(kit, good.id)).state is State.COMPLETED

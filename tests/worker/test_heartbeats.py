@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import penstock
 from penstock.kernel.job import State
@@ -46,19 +47,22 @@ async def test_the_heartbeats_of_all_jobs_are_one_commit(app: penstock.App, kit:
     async with at_work(kit) as worker:
         await worker.until_running(50)
         before = (await kit.queue.stats()).commit
-        await kit.clock.advance(10)
+        await kit.clock.advance(1)
+        assert (await kit.queue.stats()).commit == before + 1, "all progress"
+        before += 1
+        await kit.clock.advance(9)
         assert (await kit.queue.stats()).commit == before + 1
         gate.set()
         await until(lambda: worker.counters.completed == 50)
 
 
-async def test_progress_travels_with_the_next_heartbeat(app: penstock.App, kit: Kit) -> None:
+async def test_progress_reaches_readers_within_a_second(app: penstock.App, kit: Kit) -> None:
     gates = [asyncio.Event(), asyncio.Event()]
 
     @app.task
     async def work(context: penstock.JobContext) -> None:
         context.progress(0.25)
-        context.progress(0.5)
+        context.progress(0.5, "resizing")
         await gates[0].wait()
         context.progress(1)
         await gates[1].wait()
@@ -67,10 +71,11 @@ async def test_progress_travels_with_the_next_heartbeat(app: penstock.App, kit: 
     async with at_work(kit) as worker:
         await worker.until_running(1)
         assert (await found(kit, receipt.id)).progress is None
-        await kit.clock.advance(10)
-        assert (await found(kit, receipt.id)).progress == 0.5
+        await kit.clock.advance(1)
+        job = await found(kit, receipt.id)
+        assert (job.progress, job.progress_message) == (0.5, "resizing")
         gates[0].set()
-        await kit.clock.advance(10)
+        await kit.clock.advance(1)
         assert (await found(kit, receipt.id)).progress == 1.0
         gates[1].set()
         await until(lambda: worker.counters.completed == 1)
@@ -88,4 +93,38 @@ async def test_what_was_told_once_is_not_told_again(app: penstock.App, kit: Kit)
         await worker.until_running(1)
         await kit.clock.advance(60)
     assert (await events(kit)).count("progressed") == 1
-    assert (await events(kit)).count("extended") == 5
+    assert (await events(kit)).count("extended") == 6
+
+
+async def test_the_last_progress_is_kept_at_the_end(app: penstock.App, kit: Kit) -> None:
+    @app.task
+    async def work(context: penstock.JobContext) -> None:
+        context.progress(0.25)
+        context.progress(0.75, "packing")
+
+    receipt = await work.enqueue()
+    await kit.drain()
+    job = await found(kit, receipt.id)
+    assert (job.state, job.progress, job.progress_message) == (State.COMPLETED, 0.75, "packing")
+    assert (await events(kit)).count("progressed") == 1
+
+
+async def test_a_handler_in_a_thread_tells_its_progress_too(
+    app: penstock.App, kit: Kit, gate: threading.Event
+) -> None:
+    said = threading.Event()
+
+    @app.task
+    def work(context: penstock.JobContext) -> None:
+        context.progress(0.5, "half")
+        said.set()
+        gate.wait()
+
+    receipt = await work.enqueue()
+    async with at_work(kit) as worker:
+        await worker.until_running(1)
+        await until(said.is_set)
+        await kit.clock.advance(2)
+        assert (await found(kit, receipt.id)).progress_message == "half"
+        gate.set()
+        await until(lambda: worker.counters.completed == 1)

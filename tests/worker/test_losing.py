@@ -244,7 +244,7 @@ async def test_leases_that_arrive_late_are_given_back_unused(
     claim, late = kit.queue.claim, [seconds_late]
 
     async def slow_claim(*arguments: object, **named: object) -> list[penstock.Job]:
-        jobs = await claim(*arguments, **named)  # type: ignore[arg-type]
+        jobs: list[penstock.Job] = await claim(*arguments, **named)  # type: ignore[call-overload]
         kit.clock.jump(late.pop() if jobs and late else 0)
         return jobs
 

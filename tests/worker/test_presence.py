@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 import penstock
 from penstock.engines.names import leader_key
-from penstock.errors import StoreUnavailable
+from penstock.errors import InvalidInput, StoreUnavailable
 from penstock.kernel.job import State
-from penstock.maintenance.monitor import LEADERSHIP_SECONDS, Monitor
+from penstock.maintenance.monitor import ROUNDS_PER_LEADERSHIP, Monitor, MonitorOptions
 from penstock.ports.backend import VacuumReport, WorkerRecord
 from penstock.ports.store import Overwrite
 from penstock.runtime.services import Services
 from penstock.stores.memory import MemoryStore
-from penstock.testing.clock import FakeClock
+from penstock.testing.clock import FakeClock, turn
 from penstock.testing.kit import Kit
-from tests.worker.working import at_work, until
+from tests.worker.working import HANG_SECONDS, at_work, until
 
+LEADERSHIP_SECONDS = ROUNDS_PER_LEADERSHIP * MonitorOptions().round_seconds
 RECORD = WorkerRecord("w9", "host", 7, "default", None, 64, 0.0, 0.0, "running", [], {})
 
 
@@ -41,9 +44,34 @@ async def test_a_worker_shows_itself_and_what_it_runs(app: penstock.App, kit: Ki
         assert (record.id, record.pid, record.tenant) == ("w1", os.getpid(), "default")
         assert (record.queues, record.concurrency) == (["default"], 3)
         assert (record.state, record.running) == ("running", [receipt.id])
-        assert record.counters["claimed"] == 1
+        assert (record.counters["claimed"], record.busy, record.shards) == (1, 1, None)
         assert record.seen_at == pytest.approx(kit.clock.now(), abs=1)
     assert await kit.queue.workers() == []
+
+
+async def test_a_worker_that_stops_gives_up_the_lead_of_the_monitors(
+    app: penstock.App, kit: Kit
+) -> None:
+    @app.task
+    async def work() -> None: ...
+
+    async with at_work(kit, name="w1", monitor=True):
+        await kit.clock.advance(1)
+        assert not await monitor(kit, "m2").round()
+    assert await monitor(kit, "m2").round(), "nobody has to wait until the old lead lapses"
+
+
+async def test_a_monitor_that_can_not_say_farewell_ends_all_the_same(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = monitor(kit, "m1")
+    assert await one.round()
+
+    async def refuse(*_: object) -> bool:
+        raise StoreUnavailable("memory", "leader", "away")
+
+    monkeypatch.setattr(kit.queue, "elect", refuse)
+    await one.resign()
 
 
 async def test_a_worker_that_drains_says_so(app: penstock.App, kit: Kit) -> None:
@@ -57,9 +85,10 @@ async def test_a_worker_that_drains_says_so(app: penstock.App, kit: Kit) -> None
     async with at_work(kit, grace_seconds=600) as worker:
         await worker.until_running(1)
         worker.worker.stop()
-        await kit.clock.advance(10)
-        [record] = await kit.queue.workers()
-        assert record.state == "draining"
+        async with asyncio.timeout(HANG_SECONDS):
+            # At once: the clock stands still.
+            while (await kit.queue.workers())[0].state != "draining":
+                await turn()
         gate.set()
         await worker.task
 
@@ -104,12 +133,31 @@ async def test_one_of_many_workers_keeps_house(app: penstock.App, kit: Kit) -> N
     assert (again.state, again.failures) == (State.PENDING, 1)
 
 
-async def test_the_leader_forgets_workers_that_were_not_seen_for_a_day(kit: Kit) -> None:
+async def test_dead_workers_leave_the_list_after_a_set_time(kit: Kit) -> None:
     now = kit.clock.now()
-    await kit.queue.register(replace(RECORD, id="dead", seen_at=now - 90_000))
-    await kit.queue.register(replace(RECORD, id="silent", seen_at=now - 80_000))
+    await kit.queue.register(replace(RECORD, id="dead", seen_at=now - 3_700))
+    await kit.queue.register(replace(RECORD, id="silent", seen_at=now - 3_500))
     await monitor(kit, "m1").round()
     assert [record.id for record in await kit.queue.workers()] == ["silent"]
+    options = MonitorOptions(forget_seconds=60)
+    await Monitor(kit.queue, "m1", Services(clock=kit.clock), options).round()
+    assert await kit.queue.workers() == []
+
+
+async def test_a_dead_worker_is_said_once(kit: Kit, caplog: pytest.LogCaptureFixture) -> None:
+    leader = monitor(kit, "m1")
+    await kit.queue.register(replace(RECORD, id="dead", seen_at=kit.clock.now() - 40))
+    await kit.queue.register(replace(RECORD, id="alive", seen_at=kit.clock.now()))
+    for _ in range(3):
+        await leader.round()
+    [said] = [one.getMessage() for one in caplog.records if "has not been seen" in one.getMessage()]
+    assert said.startswith("worker dead has not been seen for 40 s")
+
+
+@pytest.mark.parametrize("seconds", [0, -1, "often"])
+def test_a_monitor_needs_intervals_that_can_be(seconds: Any) -> None:
+    with pytest.raises(InvalidInput, match="round_seconds"):
+        MonitorOptions(round_seconds=seconds)
 
 
 async def test_the_leader_vacuums_once_an_hour(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,3 +223,17 @@ async def test_a_monitor_goes_round_and_round(kit: Kit) -> None:
     await until(running.done)
     assert job is not None
     assert job.state is State.PENDING
+
+
+async def test_a_worker_shows_the_shards_that_it_claims_from(tmp_path: Path) -> None:
+    app = penstock.App(f"{tmp_path.as_uri()}?layout=tasks&shards=0-7")
+
+    @app.task
+    async def work() -> None: ...
+
+    async with app, penstock.Worker(app, penstock.WorkerOptions(monitor=False)):
+        queue = await app.queue()
+        async with asyncio.timeout(HANG_SECONDS):
+            while not (workers := await queue.workers()):
+                await turn()
+    assert workers[0].shards == "01234567"

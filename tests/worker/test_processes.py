@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from penstock.errors import MissingExtra
 from penstock.kernel.job import State
 from penstock.testing.clock import FakeClock
 from penstock.testing.kit import Kit, in_memory
+from penstock.worker import places
 from tests.worker import cpu_tasks
 from tests.worker.working import at_work, found, until
 
@@ -110,3 +112,29 @@ async def gone(process: int) -> None:
 
     async with asyncio.timeout(20):
         await until(is_gone)
+
+
+async def test_a_task_for_processes_without_its_extra_is_refused_at_start(
+    cpu_kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receipt = await cpu_tasks.area.enqueue(cpu_tasks.Square(7))
+    monkeypatch.setattr(places, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"cpu=True \(area, .*penstock\[cpu\]"):
+        await cpu_kit.drain()
+    assert (await found(cpu_kit, receipt.id)).attempt == 0
+
+
+async def test_the_traceback_of_a_process_is_kept(cpu_kit: Kit) -> None:
+    receipt = await cpu_tasks.be_touchy.enqueue()
+    await cpu_kit.drain()
+    [failure] = await cpu_kit.queue.failures(receipt.id)
+    assert failure.traceback is not None
+    assert "in be_touchy" in failure.traceback
+
+
+async def test_a_task_in_a_process_may_take_a_context_and_tell_its_progress(cpu_kit: Kit) -> None:
+    receipt = await cpu_tasks.tell_progress.enqueue(7)
+    assert (await cpu_kit.drain()).completed == 1
+    job = await found(cpu_kit, receipt.id)
+    assert job.result == [receipt.id, 1, 7]
+    assert (job.progress, job.progress_message) == (0.75, "nearly")

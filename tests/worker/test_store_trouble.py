@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ import penstock
 from penstock.errors import StoreFull, StoreUnavailable
 from penstock.kernel.job import State
 from penstock.ports.store import ObjectStore, PutMode, Written
+from penstock.runtime import complaints as complaints_module
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
 from penstock.stores.layers.layer import Layer
@@ -23,7 +25,7 @@ from penstock.testing.faulty_store import FaultyStore
 from penstock.testing.kit import Kit
 from penstock.worker import registration
 from penstock.worker import worker as worker_module
-from tests.worker.working import at_work, found, until_time_passes
+from tests.worker.working import at_work, found, until, until_time_passes
 
 AWAY = Faults(put_error=1.0, get_error=1.0, list_error=1.0, delete_error=1.0)
 
@@ -224,6 +226,27 @@ async def test_a_worker_stops_although_its_store_is_away(
         assert (await found(kit, receipt.id)).state is State.RUNNING
 
 
+async def test_a_worker_whose_store_is_silent_is_not_ready(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kit.app.task(name="work")(lambda: None)
+    answers, claim = asyncio.Event(), kit.queue.claim
+
+    async def wait(*arguments: Any, **options: Any) -> Any:
+        await answers.wait()
+        return await claim(*arguments, **options)
+
+    monkeypatch.setattr(complaints_module, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(kit.queue, "claim", wait)
+    async with at_work(kit) as worker:
+        await until(lambda: worker.worker.why_not_ready == "its store does not answer")
+        assert warnings(caplog, "a claim has had no answer for") == 1
+        await kit.queue.enqueue("work")
+        answers.set()
+        await until(lambda: worker.counters.completed == 1)
+        await until(lambda: worker.worker.why_not_ready is None)
+
+
 def test_trouble_is_said_once_a_minute_and_its_end_once(
     clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -256,6 +279,7 @@ async def test_a_store_that_is_away_from_the_start_is_an_error_to_whoever_starts
 ) -> None:
     store.faults = Faults(put_error=1.0)
     app.relocate(None, store=store, services=Services(clock=clock))
+    app.task(name="work")(lambda: None)
     worker = asyncio.ensure_future(penstock.Worker(app).run())
     await until_time_passes(clock, worker.done)
     with pytest.raises(StoreUnavailable):

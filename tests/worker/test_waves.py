@@ -8,6 +8,7 @@ import pytest
 
 import penstock
 from penstock.ports.records import Ask, Decide
+from penstock.testing.conformance.backend.steps import nonzero
 from penstock.testing.optimistic_records import OptimisticRecords, SharedRecords
 from penstock.worker.room import Room
 from tests.worker.working import until, watched
@@ -83,7 +84,7 @@ async def test_waves_together_hold_no_more_than_the_worker_can_start(app: pensto
             await running.task
         assert len(held) == 5 * CONCURRENCY
         assert max(held) <= CONCURRENCY
-        assert (await (await app.queue()).stats()).totals == {"completed": 5 * CONCURRENCY}
+        assert nonzero((await (await app.queue()).stats()).totals) == {"completed": 5 * CONCURRENCY}
 
 
 @pytest.mark.parametrize("jobs_max", [1, WAVE, WAVE + 1, 3 * CONCURRENCY - 1])
@@ -99,7 +100,7 @@ async def test_waves_together_claim_no_more_than_the_worker_was_told(
         await it.run()
         totals = (await (await app.queue()).stats()).totals
     assert it.counters.completed == jobs_max
-    assert totals == {"completed": jobs_max, "pending": 4 * CONCURRENCY - jobs_max}
+    assert nonzero(totals) == {"completed": jobs_max, "pending": 4 * CONCURRENCY - jobs_max}
 
 
 async def test_what_one_wave_has_asked_for_another_does_not() -> None:

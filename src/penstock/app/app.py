@@ -10,56 +10,59 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace, TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
 from penstock.app.connection import Connection
 from penstock.app.context import JobContext
-from penstock.app.decorator import TaskDecorator
+from penstock.app.decorator import (
+    ContextTask,
+    FunctionTask,
+    TaskDecorator,
+    TypedTask,
+    name_of,
+    require_function,
+)
+from penstock.app.hooks import EnqueueMiddleware, Hooked
 from penstock.app.running import run_here
-from penstock.app.task import Task, TaskOptions
-from penstock.client.arguments import raised
+from penstock.app.task import Task, TaskChanges, TaskOptions, unknown_option
+from penstock.client.arguments import many_new_jobs, raised
 from penstock.client.newjob import NewJob, check_name
+from penstock.client.operations import id_of
 from penstock.client.queue import Queue
-from penstock.errors import InvalidTask, PenstockError, UnknownTask
+from penstock.errors import InvalidTask, PenstockError, UnknownType
 from penstock.kernel.commands import Receipt
+from penstock.kernel.job import Job
+from penstock.ports.backend import Stats
+from penstock.wiring import OpenOptions
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
-Hook: TypeAlias = Callable[..., Any]
-EnqueueMiddleware: TypeAlias = Callable[
-    [NewJob, Callable[[NewJob], Awaitable[Receipt]]], Awaitable[Receipt]
-]
-Middleware: TypeAlias = Callable[[JobContext, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
-
-class App:
+class App(Hooked):
     """Tasks and the queue they are enqueued on.
 
     The queue is opened by the first call that needs it, or by `async with app:`.
+
+    `url` and `options` are those of `penstock.open`; without a URL, `PENSTOCK_URL` is used.
     """
 
-    def __init__(self, url: str | None = None, **options: Any) -> None:
+    def __init__(self, url: str | None = None, **options: Unpack[OpenOptions]) -> None:
+        super().__init__()
         self.state = SimpleNamespace()
         """What handlers share; start hooks fill it."""
         self.tasks: dict[str, Task[..., Any]] = {}
-        self.start_hooks: list[Hook] = []
-        self.stop_hooks: list[Hook] = []
-        self.completed_hooks: list[Hook] = []
-        self.failed_hooks: list[Hook] = []
-        self.stalled_hooks: list[Hook] = []
-        self.middleware: list[Middleware] = []
-        self._enqueue_middleware: list[EnqueueMiddleware] = []
-        self._connection = Connection(url, options)
+        self._connection = Connection(url, dict(options))
+        self._finish: Callable[[str], Awaitable[None]] | None = None
 
     def __repr__(self) -> str:
         place = self._connection.url or "at PENSTOCK_URL"
         return f"<App {place} with {len(self.tasks)} tasks>"
 
     async def __aenter__(self) -> Self:
-        await self.queue()
+        await self.share_queue()
         return self
 
     async def __aexit__(
@@ -70,8 +73,11 @@ class App:
     ) -> None:
         await self.close()
 
-    def relocate(self, url: str | None = None, **options: Any) -> None:
-        """Another address or other options than it was made with, before the queue is opened."""
+    def relocate(self, url: str | None = None, **options: Unpack[OpenOptions]) -> None:
+        """Another address or other options than it was made with, before the queue is opened.
+
+        `url` and `options` are those of `penstock.open`.
+        """
         kept = dict(self._connection.options)
         if url is not None:
             kept.pop("store", None)
@@ -83,16 +89,23 @@ class App:
         return self._connection.url
 
     async def queue(self) -> Queue:
-        """The open queue, the same for all callers."""
+        """The open queue, the same for all callers in this event loop."""
         return await self._connection.queue()
 
+    async def share_queue(self) -> Queue:
+        """The same; while this event loop runs, `enqueue_sync` and its like use it, too."""
+        return await self._connection.share()
+
     async def close(self) -> None:
+        """Closes the queue, if it was opened; the next call opens it again."""
         await self._connection.close()
 
     def wait(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Runs something of this app's from code without an event loop, and returns its result.
 
         `app.wait(app.enqueue_many(jobs))`. Tasks have `enqueue_sync` and `call_sync` for it.
+
+        `work` is a coroutine of this app's.
         """
         return self._connection.wait(work)
 
@@ -113,33 +126,43 @@ class App:
         self._connection.close_and_wait()
 
     @contextmanager
-    def rebound(self, url: str, **options: Any) -> Iterator[None]:
-        """Points the app at another queue for as long as the block runs: for tests."""
-        bound, self._connection = self._connection, Connection(url, options)
+    def rebound(
+        self,
+        url: str,
+        *,
+        finish: Callable[[str], Awaitable[None]] | None = None,
+        **options: Unpack[OpenOptions],
+    ) -> Iterator[None]:
+        """Points the app at another queue for as long as the block runs: for tests.
+
+        `url` and `options` are those of `penstock.open`. `finish` is told the id of what `call` has
+        enqueued and runs it, so that nobody has to wait for a worker.
+        """
+        bound = self._connection, self._finish
+        self._connection, self._finish = Connection(url, dict(options)), finish
         try:
             yield
         finally:
-            self._connection = bound
+            self._connection, self._finish = bound
 
     # Declaring
 
     @overload
     def task(
-        self, function: Callable[Concatenate[JobContext, Parameters], Awaitable[Result]], /
-    ) -> Task[Parameters, Result]: ...
-    @overload
-    def task(
         self, function: Callable[Concatenate[JobContext, Parameters], Result], /
-    ) -> Task[Parameters, Result]: ...
+    ) -> ContextTask[Parameters, Result]: ...
     @overload
     def task(
-        self, function: Callable[Parameters, Awaitable[Result]], /
-    ) -> Task[Parameters, Result]: ...
-    @overload
-    def task(self, function: Callable[Parameters, Result], /) -> Task[Parameters, Result]: ...
+        self, function: Callable[Parameters, Result], /
+    ) -> FunctionTask[Parameters, Result]: ...
     @overload
     def task(
-        self, /, *, name: str | None = None, cpu: bool = False, **options: Any
+        self,
+        /,
+        *,
+        name: str | None = None,
+        cpu: bool = False,
+        **options: Unpack[TaskChanges],
     ) -> TaskDecorator: ...
     def task(
         self,
@@ -154,6 +177,9 @@ class App:
 
         Async functions run in the worker's event loop, plain ones in threads, plain ones with
         `cpu=True` in processes. The options are those of `enqueue`, as defaults.
+
+        `function` is what runs, `name` its name if not its own, `cpu` whether it runs in a process,
+        `options` the defaults of its jobs: see `TaskOptions`.
         """
         if function is not None:
             return self._declare(function, name, cpu, options)
@@ -162,14 +188,13 @@ class App:
     def _declare(
         self, function: Callable[..., Any], name: str | None, cpu: bool, options: dict[str, Any]
     ) -> Task[..., Any]:
-        name = name or str(getattr(function, "__name__", ""))
-        check_name("task", name)
+        name = check_name("task", name or name_of(function))
+        require_function(name, function)
         if name in self.tasks:
             raise InvalidTask(name, "this app has another task of that name; pass name=…")
-        unknown = set(options) - set(TaskOptions.__struct_fields__)
-        if unknown:
-            known = ", ".join(TaskOptions.__struct_fields__)
-            raise InvalidTask(name, f"no option {min(unknown)!r}; known are {known}")
+        problem = unknown_option(options)
+        if problem is not None:
+            raise InvalidTask(name, problem)
         task: Task[..., Any] = Task(self, function, name, TaskOptions(**options), cpu=cpu)
         if cpu and task.is_async:
             raise InvalidTask(
@@ -177,72 +202,95 @@ class App:
             )
         if cpu and "<" in function.__qualname__:
             raise InvalidTask(name, "cpu=True needs a function at the top of a module")
-        if cpu and task.signature.context_parameter is not None:
-            raise InvalidTask(name, "the job's context can't go along into another process")
         self.tasks[name] = task
         return task
-
-    def on_start(self, hook: Hook) -> Hook:
-        """Called with the app before a worker takes its first job; plain or async."""
-        self.start_hooks.append(hook)
-        return hook
-
-    def on_stop(self, hook: Hook) -> Hook:
-        """Called with the app after a worker's last job."""
-        self.stop_hooks.append(hook)
-        return hook
-
-    def on_completed(self, hook: Hook) -> Hook:
-        """Called with (job, result) when a job of this process has completed."""
-        self.completed_hooks.append(hook)
-        return hook
-
-    def on_failed(self, hook: Hook) -> Hook:
-        """Called with (job, error) when an attempt in this process has failed."""
-        self.failed_hooks.append(hook)
-        return hook
-
-    def on_stalled(self, hook: Hook) -> Hook:
-        """Called with (job) when a job of this process lost its lease."""
-        self.stalled_hooks.append(hook)
-        return hook
-
-    def around_enqueue(self, middleware: EnqueueMiddleware) -> EnqueueMiddleware:
-        """Wraps every enqueue: `async def middleware(new, proceed): return await proceed(new)`."""
-        self._enqueue_middleware.append(middleware)
-        return middleware
-
-    def around_job(self, middleware: Middleware) -> Middleware:
-        """Wraps every run: `async def middleware(context, proceed): return await proceed()`."""
-        self.middleware.append(middleware)
-        return middleware
 
     # Using
 
     async def enqueue(self, new: NewJob) -> Receipt:
+        """Adds the job `new`, as `task.job(…)` makes it, through the middleware."""
         proceed: Callable[[NewJob], Awaitable[Receipt]] = self._enqueue_directly
         for middleware in reversed(self._enqueue_middleware):
             proceed = _wrapped(middleware, proceed)
         return await proceed(new)
 
     async def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Receipt | PenstockError]:
-        """Many jobs with one commit: `app.enqueue_many([resize.job(7), resize.job(8)])`."""
+        """Many jobs with one commit: `app.enqueue_many([resize.job(7), resize.job(8)])`.
+
+        `jobs` are what `task.job(…)` makes.
+        """
         if self._enqueue_middleware:
             return list(await asyncio.gather(*(self._outcome(new) for new in jobs)))
         return await (await self.queue()).enqueue_many(jobs)
 
     async def call(self, new: NewJob, wait_seconds: float) -> Any:
+        """Adds the job `new` and waits up to `wait_seconds` for its result."""
         queue = await self.queue()
-        named = new if new.id is not None else replace(new, id=queue.new_id())
+        [named] = many_new_jobs([new])
+        if new.id is None:
+            # Known before it is enqueued, to be watched from then on.
+            id = queue.new_id() if new.operation is None else id_of(new.operation)
+            named = replace(new, id=id, operation=id)
         assert named.id is not None
-        return await queue.answer(named.id, lambda: self.enqueue(named), wait_seconds)
+        return await queue.answer(named.id, lambda: self._enqueue_to_finish(named), wait_seconds)
 
-    async def execute_now(self, task: Task[..., Any] | str, /, **arguments: Any) -> Any:
-        """Runs a task here: no queue, but the same checks and middleware. For tests."""
+    async def get(self, id: str) -> Job | None:
+        """The job `id` with its state, progress and result; None if there is none of that id."""
+        return await (await self.queue()).get(id)
+
+    def get_sync(self, id: str) -> Job | None:
+        """`get` for code without an event loop; `id` is the job's."""
+        return self.wait(self.get(id))
+
+    async def stats(self) -> Stats:
+        """How many jobs are in which state, by queue and type."""
+        return await (await self.queue()).stats()
+
+    def stats_sync(self) -> Stats:
+        """`stats` for code without an event loop."""
+        return self.wait(self.stats())
+
+    @overload
+    async def execute_now(
+        self,
+        task: TypedTask[Parameters, Awaitable[Result]],
+        /,
+        *args: Parameters.args,
+        **kwargs: Parameters.kwargs,
+    ) -> Result: ...
+    @overload
+    async def execute_now(
+        self,
+        task: TypedTask[Parameters, Result],
+        /,
+        *args: Parameters.args,
+        **kwargs: Parameters.kwargs,
+    ) -> Result: ...
+    @overload
+    async def execute_now(
+        self,
+        task: Task[Parameters, Result],
+        /,
+        *args: Parameters.args,
+        **kwargs: Parameters.kwargs,
+    ) -> Result: ...
+    @overload
+    async def execute_now(self, task: str, /, *args: Any, **kwargs: Any) -> Any: ...
+    async def execute_now(self, task: Task[..., Any] | str, /, *args: Any, **kwargs: Any) -> Any:
+        """Runs a task here: no queue, but the same checks and middleware. For tests.
+
+        `task` is the task or its name; the rest is what it is called with.
+        """
         found = self.tasks.get(task) if isinstance(task, str) else task
         if found is None:
-            raise UnknownTask(str(task), self.tasks)
-        return await run_here(self, found, arguments)
+            raise UnknownType(str(task), self.tasks)
+        return await run_here(self, found, args, kwargs)
+
+    async def _enqueue_to_finish(self, new: NewJob) -> Receipt:
+        receipt = await self.enqueue(new)
+        if self._finish is not None:
+            await self._finish(receipt.id)
+        return receipt
 
     async def _outcome(self, new: NewJob) -> Receipt | PenstockError:
         try:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from penstock.app.app import App
+from penstock.app.places import raised_at
 from penstock.errors import InvalidInput
 
 
@@ -49,12 +49,8 @@ def _module(name: str, place: str) -> ModuleType:
             f"module {name!r} can't be imported: it needs {error.name!r}, which is not there"
         ) from None
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{last.filename}:{last.lineno}"
-        if isinstance(error, SyntaxError):
-            where = f"{error.filename}:{error.lineno}"
-        words = f"{type(error).__name__}: {error}"
-        raise InvalidInput(f"module {name!r} can't be imported: {words} ({where})") from error
+        words = f"{type(error).__name__}: {error} ({raised_at(error)})"
+        raise InvalidInput(f"module {name!r} can't be imported: {words}") from error
 
 
 def _only_app(module: ModuleType) -> App:

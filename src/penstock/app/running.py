@@ -49,14 +49,16 @@ def in_this_thread(task: Task[..., Any], context: JobContext, arguments: dict[st
     enter(context)
     try:
         return task.function(**arguments)
-    except StopIteration as error:
-        # It can't leave through a future: whoever awaits that would wait for ever.
-        raise RuntimeError("the handler raised StopIteration") from error
+    except (StopIteration, GeneratorExit) as error:
+        # It can't leave through a future: whoever awaits that would wait for ever, or end with it.
+        raise RuntimeError(f"the handler raised {type(error).__name__}") from error
 
 
-async def run_here(app: App, task: Task[..., Any], arguments: dict[str, Any]) -> Any:
+async def run_here(
+    app: App, task: Task[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]
+) -> Any:
     # Through the codec, so that a handler gets what it would get from the queue.
-    payload = msgspec.to_builtins(task.signature.bind((), arguments), builtin_types=(bytes,))
+    payload = msgspec.to_builtins(task.signature.bind(arguments, named), builtin_types=(bytes,))
     job = Job(
         id="now", tenant="", queue="", type=task.name, life=0, enqueued_at=0.0, run_at=0.0,
         payload=payload, attempt=1, lease=Lease(0, ""),

@@ -1,4 +1,4 @@
-"""A task's arguments: bound by name when it is enqueued, checked by type when it runs.
+"""A task's arguments: bound by name and checked by type, when it is enqueued and when it runs.
 
 The payload of a task's job is one object, argument name to value, so it can also be written by
 hand: `penstock enqueue send_email '{"to": "a@example.com"}'`.
@@ -12,9 +12,13 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from penstock.app.annotations import is_brought_back
 from penstock.app.context import JobContext
 from penstock.errors import ArgumentsInvalid, InvalidTask, ResultInvalid
+from penstock.kernel.plain import plain_scalar
 
+_BYTES = (bytes, bytearray, memoryview)
+"""Left as they are: text that they would become in JSON is not what was passed."""
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -29,16 +33,50 @@ class Signature:
         self._signature = _without(self.context_parameter, inspect.signature(function))
         self._names = self._signature.parameters.keys()
         self._arguments_type = self._struct(hints)
+        self.brought_back = frozenset(
+            known for known in self._names if is_brought_back(hints.get(known, Any))
+        )
+        """Arguments that JSON turns into something else, and that their types turn back."""
 
     def bind(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
         """The payload of a call; a `TypeError` as calling the function itself would give."""
         if not arguments and named.keys() == self._names:
             # Nothing to find out, and a tenth of what an enqueue costs.
-            return {name: named[name] for name in self._names}
+            payload = {name: named[name] for name in self._names}
+        else:
+            try:
+                payload = self._signature.bind(*arguments, **named).arguments
+            except TypeError as error:
+                raise TypeError(f"{self._name}: {error}") from None
+        self._require_fit(payload)
+        return payload
+
+    def for_json(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """The payload with what its types bring back as JSON has it; the rest is the codec's."""
         try:
-            return self._signature.bind(*arguments, **named).arguments
-        except TypeError as error:
-            raise TypeError(f"{self._name}: {error}") from None
+            return {
+                known: msgspec.to_builtins(payload[known], str_keys=True, enc_hook=_plain)
+                if known in self.brought_back
+                else payload[known]
+                for known in payload
+            }
+        except (TypeError, ValueError, RecursionError):
+            return payload  # the codec will say why
+
+    def _require_fit(self, payload: dict[str, Any]) -> None:
+        """Refuses what the handler could not be called with, before it is anybody's job."""
+        try:
+            msgspec.convert(payload, self._arguments_type, str_keys=True)
+            return
+        except (msgspec.ValidationError, TypeError):
+            pass  # perhaps only because it has yet to become plain
+        try:
+            plain = msgspec.to_builtins(
+                payload, builtin_types=_BYTES, str_keys=True, enc_hook=_plain
+            )
+        except (TypeError, ValueError, RecursionError):
+            return  # no codec of ours takes it, and whichever is asked to will say why
+        self.check(plain)
 
     def with_defaults(self, payload: dict[str, Any]) -> dict[str, Any]:
         """All arguments of a call, those included that it leaves to their defaults."""
@@ -48,11 +86,18 @@ class Signature:
 
     def check(self, payload: Any) -> dict[str, Any]:
         """The arguments in a payload, as their types; `ArgumentsInvalid` if they do not fit."""
+        if payload is None:
+            payload = {}
+        if not isinstance(payload, dict):
+            names = ", ".join(f'"{name}": …' for name in self._names)
+            raise ArgumentsInvalid(
+                self._name,
+                f"the payload is of type {type(payload).__name__}, and a task takes one object, "
+                f"argument name to value: {{{names}}}",
+            )
         try:
             # JSON has no other keys than strings, a `dict[int, str]` came through it all the same.
-            arguments = msgspec.convert(
-                {} if payload is None else payload, self._arguments_type, str_keys=True
-            )
+            arguments = msgspec.convert(payload, self._arguments_type, str_keys=True)
         except (msgspec.ValidationError, TypeError) as error:
             raise ArgumentsInvalid(self._name, str(error)) from None
         return {known: getattr(arguments, known) for known in arguments.__struct_fields__}
@@ -99,6 +144,10 @@ def _without(name: str | None, signature: inspect.Signature) -> inspect.Signatur
     """As callers see it: the context is not theirs to pass."""
     kept = [parameter for parameter in signature.parameters.values() if parameter.name != name]
     return signature.replace(parameters=kept)
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else plain_scalar(value)
 
 
 def _convertible(hint: Any) -> Any:

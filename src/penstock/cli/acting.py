@@ -26,8 +26,12 @@ async def act(
     is_fine: Callable[[Any], bool],
     words: Callable[[Any], str],
     json: bool,
+    sentence: Callable[[str, Any], str] | None = None,
 ) -> None:
-    """Sends ids in batches and says what became of each; exit code 1 if one was not fine."""
+    """Sends ids in batches and says what became of each; exit code 1 if one was not fine.
+
+    `words` are for programs, and for people where there is no `sentence`.
+    """
     outcomes: list[Any] = []
     with progress(what, len(ids)) as done:
         for start in range(0, len(ids), JOBS_PER_COMMIT):
@@ -35,7 +39,12 @@ async def act(
             outcomes += await send(batch)
             done(len(batch))
     said = [
-        (id, words(outcome), is_fine(outcome)) for id, outcome in zip(ids, outcomes, strict=True)
+        (
+            id,
+            words(outcome) if json or sentence is None else sentence(id, outcome),
+            is_fine(outcome),
+        )
+        for id, outcome in zip(ids, outcomes, strict=True)
     ]
     if json:
         for id, outcome, fine in said:

@@ -6,6 +6,7 @@ from penstock.cli.acting import act
 from penstock.cli.opening import opened, run
 from penstock.cli.options import Ids, Json, Tenant, Url
 from penstock.cli.reading import ids_of
+from penstock.errors import JobNotFound, WrongState
 
 
 def command(ids: Ids, url: Url = None, tenant: Tenant = None, json: Json = False) -> None:
@@ -21,5 +22,16 @@ async def _cancel(ids: list[str], url: str | None, tenant: str | None, json: boo
             queue.cancel,
             is_fine=lambda outcome: outcome == "cancelled",
             words=str,
+            sentence=_sentence,
             json=json,
         )
+
+
+def _sentence(id: str, outcome: str) -> str:
+    match outcome:
+        case "cancelled":
+            return outcome
+        case "not_found":
+            return str(JobNotFound(id))
+        case ended:
+            return str(WrongState(id, ended, "cancel"))

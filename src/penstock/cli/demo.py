@@ -64,7 +64,7 @@ async def _tour(url: str, jobs: int, folder: Path) -> Told:
     is_counted = address_of(url).scheme not in RECORD_SCHEMES
     layered: dict[str, Any] = {"layer": meter.layer} if is_counted else {}
     async with opened(url, make=True, **layered) as queue:
-        if (await queue.stats()).totals:
+        if any((await queue.stats()).totals.values()):
             raise InvalidInput("the demo needs a queue of its own, and there are jobs in this one")
         # The tour's jobs are killed and taken over within seconds, so clocks have to agree better.
         await queue.configure(clock_skew_seconds=0.5)

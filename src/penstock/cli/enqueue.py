@@ -15,12 +15,11 @@ from penstock.cli.progress import progress
 from penstock.cli.reading import JobLines, json_value, moment, new_job, payload_value
 from penstock.client.newjob import NewJob
 from penstock.errors import InvalidInput, PenstockError
+from penstock.insights.records import told
 from penstock.kernel.commands import Receipt
 from penstock.kernel.job import (
-    DEFAULT_ATTEMPTS,
     DEFAULT_PRIORITY,
     DEFAULT_QUEUE,
-    DEFAULT_TIMEOUT_SECONDS,
 )
 from penstock.kernel.retry import RetryPolicy
 
@@ -37,24 +36,26 @@ def command(
         Path | None,
         typer.Option("--file", "-f", metavar="FILE", help="JSON lines, one job each; - is stdin."),
     ] = None,
-    queue: Annotated[str, typer.Option("--queue", "-q")] = DEFAULT_QUEUE,
+    queue: Annotated[str, typer.Option("--queue", "-q", help="Where it waits.")] = DEFAULT_QUEUE,
     id: Annotated[str | None, typer.Option(help="Your own id: enqueued twice, it is once.")] = None,
     key: Annotated[str | None, typer.Option(help="At most one live job has it.")] = None,
     unique_seconds: Annotated[float, typer.Option(help="Hold the key at least so long.")] = 0.0,
     priority: Annotated[int, typer.Option("--priority", "-p", help="Lower first.")] = (
         DEFAULT_PRIORITY
     ),
-    delay_seconds: Annotated[float, typer.Option("--delay-seconds", "-d")] = 0.0,
+    delay_seconds: Annotated[
+        float, typer.Option("--delay-seconds", "-d", help="Due after so long.")
+    ] = 0.0,
     run_at: Annotated[
         str | None, typer.Option(metavar="TIME", help="ISO 8601 (UTC) or epoch seconds.")
     ] = None,
-    max_attempts: Annotated[int, typer.Option()] = DEFAULT_ATTEMPTS,
+    max_attempts: Annotated[
+        int | None, typer.Option(help="Without, as the queue's settings say; so the next two.")
+    ] = None,
     retry: Annotated[
         str | None, typer.Option(metavar="JSON", help='Such as {"initial_seconds": 5}.')
     ] = None,
-    timeout_seconds: Annotated[
-        float, typer.Option(help="Of one attempt.")
-    ] = DEFAULT_TIMEOUT_SECONDS,
+    timeout_seconds: Annotated[float | None, typer.Option(help="Of one attempt.")] = None,
     meta: Annotated[str | None, typer.Option(metavar="JSON", help="An object of yours.")] = None,
     trace: Annotated[str | None, typer.Option(help="A traceparent to carry along.")] = None,
     codec: Annotated[str | None, typer.Option(help="json or msgpack.")] = None,
@@ -95,7 +96,8 @@ async def _enqueue(new: NewJob, url: str | None, tenant: str | None, json: bool)
     elif receipt.status == "queued":
         say(receipt.id)
     else:
-        say(f"{receipt.id} {receipt.status}, it is {receipt.state}")
+        was = "has been and left" if receipt.state is None else f"is {receipt.state.value}"
+        say(f"{receipt.id} {was} already; nothing was enqueued")
 
 
 async def _call(
@@ -155,7 +157,7 @@ def _record(outcome: Receipt | PenstockError) -> dict[str, Any]:
         "id": outcome.id,
         "status": outcome.status,
         "state": outcome.state,
-        "result": outcome.result,
+        "result": told(outcome.result),
     }
 
 

@@ -26,6 +26,7 @@ from penstock.kernel.events import (
     Retried,
     Snoozed,
 )
+from penstock.wire.codecs import Undecodable
 
 STYLES: Final = {
     "completed": "green",
@@ -67,22 +68,34 @@ def detail(event: Event) -> str:
         case Enqueued():
             wait = event.run_at - event.at
             due = f"due in {duration(wait)}" if wait > 0.001 else ""
-            return ", ".join(filter(None, [due, f"key {event.key}" if event.key else ""]))
+            key = f"key {event.key}" if event.key else ""
+            return ", ".join(filter(None, [due, key, _unread("payload", event.payload)]))
         case Claimed():
             return f"by {event.worker}" if event.worker else ""
         case Progressed():
-            return f"{event.progress:.0%}"
+            return progress_words(event.progress, event.progress_message)
         case Retried() | Expired():
             return f"{event.kind}: {event.error}; again in {duration(event.run_at - event.at)}"
         case Released() | Snoozed():
             return f"again in {duration(event.run_at - event.at)}"
         case Completed():
-            return (
-                "" if event.started_at is None else f"took {duration(event.at - event.started_at)}"
-            )
+            since = event.started_at
+            took = "" if since is None else f"took {duration(event.at - since)}"
+            return ", ".join(filter(None, [took, _unread("result", event.result)]))
         case Failed():
             return f"{event.kind}: {event.error}"
         case Checkpointed():
             return f"commit {event.commit:,}, {event.size_bytes:,} bytes"
         case _:
             return ""
+
+
+def _unread(what: str, value: object) -> str:
+    if not isinstance(value, Undecodable):
+        return ""
+    size = "" if value.size_bytes is None else f" ({value.size_bytes:,} bytes)"
+    return f"its {what}{size} can't be decoded: {value.reason}"
+
+
+def progress_words(progress: float, message: str | None) -> str:
+    return f"{progress:.0%}" if message is None else f"{progress:.0%}, {message}"

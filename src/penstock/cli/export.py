@@ -136,6 +136,8 @@ def _written(path: Path | None) -> Iterator[IO[str]]:
     if path is None:
         yield sys.stdout
         return
+    if path.is_dir():
+        raise InvalidInput(f"--output {path}: it is a folder; name a file in it")
     partial = path.with_name(f"{path.name}.partial")
     try:
         with partial.open("w", encoding="utf-8") as file:

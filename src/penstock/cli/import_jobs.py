@@ -11,10 +11,11 @@ from penstock.cli.opening import opened, run
 from penstock.cli.options import Json, Tenant, Url
 from penstock.cli.output import complain, print_json, say
 from penstock.cli.progress import progress
-from penstock.cli.reading import JobLines, new_job
+from penstock.cli.reading import JobLines, Refusal, new_job
 from penstock.client.newjob import NewJob
 from penstock.errors import InvalidInput, PenstockError
 from penstock.insights.records import unpacked_payload
+from penstock.wire.codecs import Undecodable
 
 JOBS_PER_COMMIT: Final = 1_000
 COMPLAINTS_MAX: Final = 10
@@ -34,10 +35,11 @@ def command(
 ) -> None:
     """They begin anew, waiting, with the ids they had: what is there already is left alone, so an
     import that was interrupted can be run again. Jobs that had completed, and lines that are
-    events, are skipped.
+    events, are skipped. A payload that could not be decoded comes with its raw bytes and is put
+    back as it was; where these were gone, that line alone is refused, and the exit code says so.
     """
 
-    def convert(record: Any) -> NewJob | None:
+    def convert(record: Any) -> NewJob | Refusal | None:
         return _new_job(record, dead_letters)
 
     run(_import(JobLines(file, convert), url, tenant, json))
@@ -45,14 +47,13 @@ def command(
 
 async def _import(lines: JobLines, url: str | None, tenant: str | None, json: bool) -> None:
     counts = {"imported": 0, "present": 0, "skipped": lines.skipped, "failed": 0}
+    _refuse(lines.refused, counts)
     async with opened(url, tenant, make=True) as queue:
         with progress("importing", lines.count) as done:
             for batch in lines.batches(JOBS_PER_COMMIT):
                 for outcome in await queue.enqueue_many(batch):
                     if isinstance(outcome, PenstockError):
-                        counts["failed"] += 1
-                        if counts["failed"] <= COMPLAINTS_MAX:
-                            complain(str(outcome))
+                        _refuse([str(outcome)], counts)
                     else:
                         counts["imported" if outcome.status == "queued" else "present"] += 1
                 done(len(batch))
@@ -62,12 +63,20 @@ async def _import(lines: JobLines, url: str | None, tenant: str | None, json: bo
         say(
             f"imported {counts['imported']:,} jobs; {counts['present']:,} were there already, "
             f"{counts['skipped']:,} lines skipped"
+            + (f", {counts['failed']:,} refused" if counts["failed"] else "")
         )
     if counts["failed"]:
         raise typer.Exit(1)
 
 
-def _new_job(record: Any, dead_letters: bool) -> NewJob | None:
+def _refuse(reasons: list[str], counts: dict[str, int]) -> None:
+    for reason in reasons:
+        counts["failed"] += 1
+        if counts["failed"] <= COMPLAINTS_MAX:
+            complain(reason)
+
+
+def _new_job(record: Any, dead_letters: bool) -> NewJob | Refusal | None:
     if isinstance(record, dict):
         state = record.get("state", "pending")
         if "event" in record or state == "completed" or (state in _ENDED and not dead_letters):
@@ -77,5 +86,10 @@ def _new_job(record: Any, dead_letters: bool) -> NewJob | None:
                 "there is no id, by which a second import would know it; "
                 "`penstock enqueue --file` takes such lines"
             )
-        record = {**record, "payload": unpacked_payload(record)}
+        payload = unpacked_payload(record)
+        if isinstance(payload, Undecodable) and payload.raw is None:
+            return Refusal(
+                f"the payload of {record['id']} was not there to be exported: {payload.reason}"
+            )
+        record = {**record, "payload": payload}
     return new_job(record, ignore_unknown=True)

@@ -47,7 +47,9 @@ class LazyCommands(TyperGroup):
             group.name, group.help = name, entry.sentence
             return group
         function = module.command
-        single = typer.Typer(add_completion=False, rich_markup_mode="rich")
+        # Plain help: in panels, eighty columns leave so little for the last one that the names of
+        # environment variables are cut.
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)
         # Help is wrapped to the terminal, so the line breaks of the source must not show.
         details = f"\n\n{' '.join(function.__doc__.split())}" if function.__doc__ else ""
         single.command(

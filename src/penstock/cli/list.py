@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from enum import StrEnum
+from typing import Annotated, Any
 
 import typer
 
+from penstock.cli.fitted import LEFT_OUT, FittedTable
 from penstock.cli.opening import opened, run
 from penstock.cli.options import Json, OnlyQueue, OnlyState, OnlyType, Tenant, Url
-from penstock.cli.output import add_row, err, out, print_json, state_text, table, when
-from penstock.insights.listing import listed
+from penstock.cli.output import err, out, print_json, say, state_text, when
+from penstock.engines.records.tasks.names import shards_in
+from penstock.errors import InvalidInput
+from penstock.insights.listing import first_of, listed
 from penstock.insights.records import job_record
 from penstock.kernel.job import Job
 
-WIDE_COLUMNS: Final = 110
+
+class SortName(StrEnum):
+    ENQUEUED_AT = "enqueued_at"
+    UPDATED_AT = "updated_at"
+    RUN_AT = "run_at"
+    PRIORITY = "priority"
+    FAILURES = "failures"
 
 
 def command(
@@ -21,47 +31,76 @@ def command(
     queue: OnlyQueue = None,
     type: OnlyType = None,
     archived: Annotated[bool, typer.Option("--archived", help="Only archived jobs.")] = False,
+    shard: Annotated[
+        str | None,
+        typer.Option("--shard", metavar="0-7", help="Only jobs of these shards of layout tasks."),
+    ] = None,
+    attempts_min: Annotated[
+        int, typer.Option("--attempts-min", min=0, help="Only jobs tried at least so often.")
+    ] = 0,
+    sort: Annotated[
+        SortName | None,
+        typer.Option("--sort", help="By this field; without, oldest first. Reads all jobs."),
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 50,
     url: Url = None,
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
     wanted = None if state is None else state.value
-    jobs, has_more = run(_listed(wanted, queue, type, archived, limit, url, tenant))
+    jobs = run(
+        _listed(
+            url, tenant, None if sort is None else sort.value, limit + 1,
+            state=wanted, name=queue, type=type, archived=archived,
+            shards=_shards(shard), attempts_min=attempts_min,
+        )
+    )  # fmt: skip
+    has_more = len(jobs) > limit
+    del jobs[limit:]
     if json:
         for job in jobs:
             print_json(job_record(job))
         return
-    console = out()
-    # Ids are never cut; what there is no room for is in `penstock status`.
-    more = ("due (UTC)", "error") if console.width >= WIDE_COLUMNS else ()
-    rows = table(
-        "id", "queue", "type", "state", "try", *more,
-        right=["try"], flexible=["error", "queue", "type"],
-    )  # fmt: skip
-    for job in jobs:
-        last = job.errors[-1].message if job.errors else ""
-        cells = (job.id, job.queue, job.type, state_text(job.state.value), job.attempt)
-        add_row(rows, *cells, *((when(job.run_at), last) if more else ()))
-    console.print(rows)
+    if not jobs:
+        say("no jobs")
+        return
+    out().print(job_table(jobs))
     if has_more:
         err().print(f"only the first {limit:,}; --limit shows more")
 
 
+def job_table(jobs: list[Job]) -> FittedTable:
+    """Of columns that say nothing here there are none: when jobs that have ended were due, and
+    errors where nothing has failed. What there is no room for is in `penstock status`."""
+    columns = ["id", "queue", "type", "state", "try"]
+    has_due = not all(job.is_terminal for job in jobs)
+    has_errors = any(job.errors for job in jobs)
+    rows = FittedTable(
+        *columns, *(["due (UTC)"] if has_due else []), *(["error"] if has_errors else []),
+        right=["try"], middle=["id"],
+        giving_way={
+            "error": 16, "due (UTC)": LEFT_OUT, "try": LEFT_OUT, "id": 13, "type": 8, "queue": 8,
+        },
+    )  # fmt: skip
+    for job in jobs:
+        due = None if job.is_terminal else when(job.run_at)
+        last = job.errors[-1].message if job.errors else ""
+        rows.add_row(
+            job.id, job.queue, job.type, state_text(job.state.value, expired=job.expired),
+            job.attempt, *([due] if has_due else []), *([last] if has_errors else []),
+        )  # fmt: skip
+    return rows
+
+
 async def _listed(
-    state: str | None,
-    name: str | None,
-    type: str | None,
-    archived: bool,
-    limit: int,
-    url: str | None,
-    tenant: str | None,
-) -> tuple[list[Job], bool]:
-    """The first jobs, and whether there are more."""
-    found: list[Job] = []
+    url: str | None, tenant: str | None, sort: str | None, limit: int, **wanted: Any
+) -> list[Job]:
     async with opened(url, tenant) as queue:
-        async for job in listed(queue, state=state, name=name, type=type, archived=archived):
-            if len(found) == limit:
-                return found, True
-            found.append(job)
-    return found, False
+        return await first_of(listed(queue, **wanted), sort, limit)
+
+
+def _shards(said: str | None) -> str | None:
+    try:
+        return None if said is None else shards_in(said)
+    except ValueError:
+        raise InvalidInput(f"--shard {said}: hex digits, as in 0-7 or 0,4,c") from None

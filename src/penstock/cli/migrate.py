@@ -119,5 +119,10 @@ def _print(report: Report) -> None:
     )
     if report.status == "moved":
         say(f"verified: counts and content agree, digest {report.digest[:16]}…")
+    if report.without_value:
+        say(
+            f"{report.without_value:,} of them without a large payload or result, which was gone",
+            "yellow",
+        )
     for conflict in report.conflicts:
         complain(f"in the way: {conflict}")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from math import inf, isfinite
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
 
-_URL_HELP = "The queue's address: a folder, file:///…, s3://…, gs://… or az://…"
+_URL_HELP = (
+    "The queue's address: a folder, file:///…, sqlite:///…, postgresql://…, redis://…, "
+    "s3://…, gs://… or az://…"
+)
 
 Url: TypeAlias = Annotated[
     str | None,
@@ -64,6 +68,20 @@ class StateName(StrEnum):
 OnlyState: TypeAlias = Annotated[
     StateName | None, typer.Option("--state", "-s", help="Only jobs in this state.")
 ]
+
+
+def finite(seconds: float | None) -> float | None:
+    """Refuses what no clock can wait for: it is no number, or for ever."""
+    if seconds is not None and not isfinite(seconds):
+        raise typer.BadParameter("it must be a finite number")
+    return seconds
+
+
+def above_zero(seconds: float) -> float:
+    """Refuses what is no span of time that anybody can wait for."""
+    if not 0 < seconds < inf:
+        raise typer.BadParameter(f"{seconds:g} is no finite number above 0")
+    return seconds
 
 
 def one_url(argument: str | None, option: str | None) -> str | None:

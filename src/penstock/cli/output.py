@@ -51,7 +51,7 @@ def complain(message: str) -> None:
     console = err()
     console.print(Text(f"error: {clean(first)}", style="red"), soft_wrap=True)
     for line in rest:
-        console.print(Text(line), soft_wrap=True)
+        console.print(Text(clean(line)), soft_wrap=True)
 
 
 def say(message: str, style: str = "") -> None:
@@ -70,13 +70,7 @@ def json_line(value: Any) -> str:
 
 def table(*columns: str, right: Iterable[str] = (), flexible: Iterable[str] = ()) -> Table:
     """An empty table. Where it is too wide, flexible columns give way and ids never do."""
-    made = Table(
-        box=box.SIMPLE_HEAD,
-        header_style="bold",
-        pad_edge=False,
-        show_edge=False,
-        padding=(0, 1, 0, 0),
-    )
+    made = bare_table()
     to_the_right, giving_way = set(right), set(flexible)
     for column in columns:
         fixed = column not in giving_way
@@ -88,6 +82,17 @@ def table(*columns: str, right: Iterable[str] = (), flexible: Iterable[str] = ()
             min_width=ID_CHARACTERS if column == "id" else FLEXIBLE_MIN if not fixed else None,
         )
     return made
+
+
+def bare_table() -> Table:
+    """One without columns."""
+    return Table(
+        box=box.SIMPLE_HEAD,
+        header_style="bold",
+        pad_edge=False,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
 
 
 def add_row(rows: Table, *cells: object) -> None:
@@ -103,11 +108,25 @@ def text(value: object, style: str = "", *, wrap: bool = False) -> Text:
     return Text(words, style, no_wrap=not wrap, overflow="fold" if wrap else "ellipsis")
 
 
-def state_text(state: str) -> Text:
-    return Text(state, style=STATE_STYLES.get(state, ""))
+def state_text(state: str, *, expired: bool = False) -> Text:
+    """`expired`: its lease is dead, and nobody has recorded that yet."""
+    said = f"{state} (lease expired)" if expired else state
+    return Text(said, style=STATE_STYLES.get(state, ""))
+
+
+def lines(words: str) -> Text:
+    """Several lines as they are, such as a traceback."""
+    return Text(clean_lines(words), overflow="fold")
+
+
+def clean_lines(words: str) -> str:
+    return "\n".join(map(clean, words.rstrip().splitlines()))
 
 
 def clean(words: str) -> str:
+    """On one line and without control characters, which a terminal would obey."""
+    if words.isprintable():
+        return words
     return "".join(letter if letter.isprintable() else " " for letter in words)
 
 

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from penstock.client.newjob import NewJob, submission
 from penstock.errors import InvalidInput
 from penstock.kernel.job import ABSENT, DEFAULT_CODEC
+from penstock.wire.values import NESTING_MAX
 
 CONTEXT_CHARACTERS: Final = 60
 """How much of a bad text is shown around the place that is wrong."""
@@ -25,6 +26,10 @@ def json_value(words: str | bytes, what: str) -> Any:
     """The value, or an error that points at the character that is wrong."""
     try:
         return msgspec.json.decode(words)
+    except RecursionError:
+        raise InvalidInput(f"{what} is nested too deep: at most {NESTING_MAX} levels") from None
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{what} is not UTF-8") from None
     except msgspec.MsgspecError as error:
         raise InvalidInput(_pointed(words, what, error)) from None
 
@@ -64,26 +69,36 @@ def moment(words: str) -> float:
     return (parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)).timestamp()
 
 
+class Refusal(NamedTuple):
+    """A line that is as it should be, of a job that can't be added all the same."""
+
+    reason: str
+
+
 class JobLines:
     """A file of JSON lines, checked to the last line before anything is done with the first."""
 
-    def __init__(self, path: Path, convert: Callable[[Any], NewJob | None]) -> None:
+    def __init__(self, path: Path, convert: Callable[[Any], NewJob | Refusal | None]) -> None:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
         self._name = "stdin" if str(path) == "-" else path.name
         self._convert = convert
         self._lines = data.splitlines()
         self.skipped = 0
         self.count = 0
-        for new in self._jobs():
-            if new is None:
+        self.refused: list[str] = []
+        """What is wrong with lines that are left out, while the others are taken."""
+        for where, new in self._jobs():
+            if isinstance(new, Refusal):
+                self.refused.append(f"{where}: {new.reason}")
+            elif new is None:
                 self.skipped += 1
             else:
                 self.count += 1
 
     def batches(self, size: int) -> Iterator[list[NewJob]]:
         batch: list[NewJob] = []
-        for new in self._jobs():
-            if new is not None:
+        for _, new in self._jobs():
+            if isinstance(new, NewJob):
                 batch.append(new)
             if len(batch) == size:
                 yield batch
@@ -91,16 +106,17 @@ class JobLines:
         if batch:
             yield batch
 
-    def _jobs(self) -> Iterator[NewJob | None]:
+    def _jobs(self) -> Iterator[tuple[str, NewJob | Refusal | None]]:
         for number, line in enumerate(self._lines, start=1):
             if line.strip():
-                yield self._job(line, f"line {number} of {self._name}")
+                where = f"line {number} of {self._name}"
+                yield where, self._job(line, where)
 
-    def _job(self, line: bytes, where: str) -> NewJob | None:
+    def _job(self, line: bytes, where: str) -> NewJob | Refusal | None:
         value = json_value(line, where)
         try:
             new = self._convert(value)
-            if new is not None:
+            if isinstance(new, NewJob):
                 submission(new, new.id or "id", ABSENT, DEFAULT_CODEC, None)
         except InvalidInput as error:
             raise InvalidInput(f"{where}: {error}; nothing was enqueued") from None
@@ -125,6 +141,8 @@ def _pointed(words: str | bytes, what: str, error: Exception) -> str:
     try:
         text = words if isinstance(words, str) else words.decode("utf-8")
         json.loads(text)
+    except RecursionError:
+        return f"{what} is nested too deep: at most {NESTING_MAX} levels"
     except UnicodeDecodeError:
         return f"{what} is not UTF-8"
     except json.JSONDecodeError as found:

@@ -11,7 +11,7 @@ def command(
     queue: QueueName = "default", url: Url = None, tenant: Tenant = None, json: Json = False
 ) -> None:
     run(_resume(queue, url, tenant))
-    print_json({"queue": queue, "paused": False}) if json else say(f"{queue} is not paused")
+    print_json({"queue": queue, "paused": False}) if json else say(f"{queue} is resumed")
 
 
 async def _resume(name: str, url: str | None, tenant: str | None) -> None:

@@ -1,9 +1,16 @@
-"""The root command, and where errors end: each `PenstockError` becomes one line on stderr and an
-exit code.
+"""The root command, and where errors end: each becomes one line on stderr and an exit code.
+
+What nobody has foreseen is one line too, which asks for a report; `PENSTOCK_TRACEBACK=1` shows
+where it came from.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import sys
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
@@ -15,6 +22,10 @@ FAILED: Final = 1
 WRONG_USAGE: Final = 2
 """The command line can't be right."""
 
+TRACEBACK: Final = "PENSTOCK_TRACEBACK"
+"""Set, errors that nobody has foreseen end with their traceback."""
+
+_VARIABLE: Final = re.compile(r" \(env var: '[^']*'\)")
 
 _JOBS, _LOOKING, _WORK, _DATA, _CARE = "Jobs", "Looking", "Work", "Data", "Care"
 
@@ -32,6 +43,7 @@ COMMANDS: Final = {
     "workers": Entry(_LOOKING, "List the workers that have registered."),
     "events": Entry(_LOOKING, "Follow what happens, event by event."),
     "worker": Entry(_WORK, "Run the tasks of an app."),
+    "probe": Entry(_WORK, "Ask a worker whether it lives, or is ready."),
     "monitor": Entry(_WORK, "Take back dead leases and vacuum, without running jobs."),
     "pause": Entry(_WORK, "Let no job of a queue be claimed."),
     "resume": Entry(_WORK, "Let jobs of a paused queue be claimed again."),
@@ -53,19 +65,50 @@ class Root(LazyCommands):
     package = "penstock.cli"
     entries = COMMANDS
 
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        proceed = partial(
+            super().main, args, prog_name, complete_var, False, windows_expand_args, **extra
+        )
+        if not standalone_mode:
+            return proceed()
+        try:
+            code = proceed()
+        except typer.Abort:
+            code = _complain("aborted; nothing more was done", FAILED)
+        except Exception as error:
+            if not hasattr(error, "format_message"):
+                raise
+            # Not every version of typer has a public name for the root of these.
+            code = _complain(_usage(error), getattr(error, "exit_code", WRONG_USAGE))
+        sys.exit(code if isinstance(code, int) else 0)
+
     def invoke(self, ctx: Any) -> Any:
         from penstock.errors import InvalidInput, PenstockError
 
         try:
             return super().invoke(ctx)
         except InvalidInput as error:
-            raise _ended(error, WRONG_USAGE) from None
+            code = _complain(_refusal(error), WRONG_USAGE)
         except PenstockError as error:
-            raise _ended(error, FAILED) from None
+            code = _complain(str(error), FAILED)
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise _ended(error, FAILED) from None
+            code = _complain(str(error), FAILED)
+        except Exception as error:
+            is_typers = isinstance(error, typer.Exit | typer.Abort)
+            if is_typers or hasattr(error, "format_message") or os.environ.get(TRACEBACK):
+                raise
+            code = _complain(_fault(error), FAILED)
+        raise typer.Exit(code)
 
 
 app = typer.Typer(
@@ -97,8 +140,37 @@ def root(
     """What comes before every command: nothing but the version."""
 
 
-def _ended(error: Exception, code: int) -> typer.Exit:
+def _usage(error: Any) -> str:
+    """What is wrong with a command line, and where it says what is right."""
+    # Said below, and only where the value did come from the variable.
+    words = _VARIABLE.sub("", " ".join(error.format_message().split())).removesuffix(".")
+    context, option = getattr(error, "ctx", None), getattr(error, "param", None)
+    if context is None:
+        return words
+    source = None if option is None else context.get_parameter_source(option.name)
+    if option is not None and source is not None and source.name == "ENVIRONMENT":
+        words = f"{words} (it comes from {option.envvar} in the environment)"
+    return f"{words}; see `{context.command_path} -h`"
+
+
+def _refusal(error: Exception) -> str:
+    """The same of an address that was not typed but set somewhere."""
+    from penstock.errors import InvalidURL
+    from penstock.errors.addresses import without_credentials
+
+    said = os.environ.get("PENSTOCK_URL")
+    if said and isinstance(error, InvalidURL) and error.url == without_credentials(said):
+        return f"{error} (it comes from PENSTOCK_URL in the environment)"
+    return str(error)
+
+
+def _fault(error: Exception) -> str:
+    said = f"{type(error).__name__}: {error}".splitlines()[0]
+    return f"penstock did not foresee this: {said}; please report it, with what {TRACEBACK}=1 shows"
+
+
+def _complain(message: str, code: int) -> int:
     from penstock.cli.output import complain
 
-    complain(str(error))
-    return typer.Exit(code)
+    complain(message)
+    return code

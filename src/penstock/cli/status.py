@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
+from msgspec.structs import asdict
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.event_lines import progress_words
 from penstock.cli.opening import opened, run
 from penstock.cli.options import Json, Tenant, Url
-from penstock.cli.output import add_row, out, print_json, state_text, table, text, when
+from penstock.cli.output import add_row, lines, out, print_json, state_text, table, text, when
+from penstock.client.tracebacks import FailureRecord
 from penstock.errors import JobNotFound
-from penstock.insights.records import job_record
+from penstock.insights.records import job_record, told
 from penstock.kernel.job import Job
+
+VACUUMED: Final = "its traceback has been vacuumed with the log"
 
 
 def command(
@@ -23,9 +29,9 @@ def command(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    job = run(_find(id, url, tenant))
+    job, failures = run(_find(id, url, tenant))
     if json:
-        print_json(job_record(job))
+        print_json({**job_record(job), "errors": [asdict(failure) for failure in failures]})
         return
     console = out()
     console.print(_facts(job))
@@ -38,14 +44,24 @@ def command(
             add_row(errors, error.attempt, when(error.at), error.kind, message)
         console.print()
         console.print(errors)
+        for failure in failures:
+            _print_traceback(console, failure)
 
 
-async def _find(id: str, url: str | None, tenant: str | None) -> Job:
+def _print_traceback(console: Console, failure: FailureRecord) -> None:
+    if failure.traceback is None and not failure.vacuumed:
+        return
+    console.print()
+    console.print(text(f"attempt {failure.attempt}:", "bold"))
+    console.print(lines(failure.traceback or VACUUMED))
+
+
+async def _find(id: str, url: str | None, tenant: str | None) -> tuple[Job, list[FailureRecord]]:
     async with opened(url, tenant) as queue:
         job = await queue.get(id)
-    if job is None:
-        raise JobNotFound(id)
-    return job
+        if job is None:
+            raise JobNotFound(id)
+        return job, await queue.failures(id) if job.errors else []
 
 
 def _facts(job: Job) -> Table:
@@ -63,20 +79,23 @@ def _shown(job: Job) -> list[tuple[str, Any]]:
         ("type", job.type),
         ("queue", job.queue),
         ("tenant", job.tenant),
-        ("state", state_text(job.state.value)),
+        ("state", state_text(job.state.value, expired=job.expired)),
         ("priority", job.priority),
-        ("attempt", f"{job.attempt}, {job.failures} of {job.max_attempts} failures"),
-        ("enqueued", when(job.enqueued_at)),
-        ("due", when(job.run_at)),
-        ("started", when(job.started_at)),
-        ("ended", when(job.ended_at)),
+        ("attempt", f"{job.attempt} ({job.failures} of at most {job.max_attempts} failures)"),
+        ("enqueued (UTC)", when(job.enqueued_at)),
+        ("due (UTC)", when(job.run_at)),
+        ("started (UTC)", when(job.started_at)),
+        ("ended (UTC)", when(job.ended_at)),
         ("payload", _json(job.payload)),
+        ("life", _life(job)),
     ]
     optional = {
         "archived": None if job.archived_at is None else when(job.archived_at),
         "worker": job.worker,
         "lease until": None if job.lease_until is None else when(job.lease_until),
-        "progress": None if job.progress is None else f"{job.progress:.0%}",
+        "progress": None
+        if job.progress is None
+        else progress_words(job.progress, job.progress_message),
         "key": job.key,
         "meta": None if job.meta is None else _json(job.meta),
         "trace": job.trace,
@@ -85,5 +104,12 @@ def _shown(job: Job) -> list[tuple[str, Any]]:
     return facts + [(name, value) for name, value in optional.items() if value is not None]
 
 
+def _life(job: Job) -> str:
+    """Its number, and where those of the lives before are; few jobs have had any."""
+    earlier = len(job.operations) - 1
+    more = "" if earlier < 1 else "; it is not the first: `penstock history ID --lives`"
+    return f"{job.life}{more}"
+
+
 def _json(value: Any) -> str:
-    return msgspec.json.encode(value, enc_hook=str).decode()
+    return msgspec.json.encode(told(value), enc_hook=str).decode()

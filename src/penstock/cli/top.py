@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from typing import Annotated, Final
 
 import typer
+from msgspec.structs import asdict
 from rich.live import Live
 
 from penstock.cli.opening import opened, run
-from penstock.cli.options import Json, Tenant, Url
+from penstock.cli.options import Json, Tenant, Url, finite
 from penstock.cli.output import out, print_json
 from penstock.cli.top_frame import Frame, rendered
 from penstock.client.queue import Queue
@@ -29,7 +30,10 @@ WORKERS_SECONDS: Final = 5.0
 
 def command(
     interval: Annotated[
-        float, typer.Option("--interval", "-i", min=0.1, help="Seconds between two looks.")
+        float,
+        typer.Option(
+            "--interval", "-i", min=0.1, callback=finite, help="Seconds between two looks."
+        ),
     ] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Show one frame and end.")] = False,
     url: Url = None,
@@ -78,7 +82,8 @@ async def _print_frames(watcher: Watcher, interval: float, once: bool, json: boo
         frame = await watcher.frame()
         if json:
             workers = [worker_record(worker) for worker in frame.workers]
-            print_json({**frame.view.record(), "workers": workers})
+            alone = [asdict(one) for one in frame.unserved]
+            print_json({**frame.view.record(), "workers": workers, "unserved": alone})
         else:
             out().print(rendered(frame, is_live=False))
         if once:

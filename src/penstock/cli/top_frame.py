@@ -5,27 +5,28 @@ from __future__ import annotations
 from typing import Final
 
 from msgspec import Struct
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.fitted import LEFT_OUT, SHORTEST, FittedTable
 from penstock.cli.output import (
     PAUSE_SIGN,
     STATE_STYLES,
-    add_row,
-    clean,
     duration,
-    table,
     text,
     when,
 )
-from penstock.cli.worker_table import worker_table
+from penstock.cli.worker_table import unserved_lines, worker_table
 from penstock.insights.rates import QueueView, View
+from penstock.insights.serving import Unserved, unserved
 from penstock.kernel.job import State
 from penstock.ports.backend import WorkerRecord
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 CURVE_COLUMNS: Final = 60
+TENANT_COLUMNS: Final = 20
 
 
 class Frame(Struct, frozen=True):
@@ -34,10 +35,15 @@ class Frame(Struct, frozen=True):
     view: View
     workers: list[WorkerRecord]
 
+    @property
+    def unserved(self) -> list[Unserved]:
+        queues = [queue.stats for queue in self.view.queues]
+        return unserved(self.tenant, queues, self.workers, self.view.at)
+
 
 def rendered(frame: Frame, *, is_live: bool = True) -> RenderableType:
     parts: list[RenderableType] = [
-        _head(frame),
+        Head(frame),
         _totals(frame.view),
         _speed(frame.view),
         Text(),
@@ -48,19 +54,31 @@ def rendered(frame: Frame, *, is_live: bool = True) -> RenderableType:
         parts.append(worker_table(frame.workers, frame.view.at))
     else:
         parts.append(Text("no worker has registered", style="yellow"))
-    if is_live:
-        parts += [Text(), Text(f"q quits   {PAUSE_SIGN} paused", style="bright_black")]
+    parts += unserved_lines(frame.unserved)
+    foot = ["q quits"] if is_live else []
+    if any(queue.stats.paused for queue in frame.view.queues):
+        foot.append(f"{PAUSE_SIGN} paused")
+    if foot:
+        parts += [Text(), Text("   ".join(foot), style="bright_black")]
     return Group(*parts)
 
 
-def _head(frame: Frame) -> Text:
-    return Text.assemble(
-        ("penstock ", "bold"),
-        (clean(frame.backend), "bold cyan"),
-        f"  tenant {clean(frame.tenant)}  {when(frame.view.at)} UTC",
-        no_wrap=True,
-        overflow="ellipsis",
-    )
+class Head:
+    """Where there is little room, the address gives way and then the tenant, but not the clock."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        clock = f"{when(self._frame.view.at)} UTC"
+        tenant = text(f"tenant {self._frame.tenant}")
+        tenant.truncate(TENANT_COLUMNS, overflow="ellipsis")
+        room = options.max_width - len("penstock ") - tenant.cell_len - len(clock) - 4
+        address = text(self._frame.backend, "bold cyan")
+        address.truncate(max(room, SHORTEST), overflow="ellipsis")
+        yield Text.assemble(
+            ("penstock ", "bold"), address, "  ", tenant, "  ", clock, no_wrap=True, overflow="crop"
+        )
 
 
 def _totals(view: View) -> Text:
@@ -73,25 +91,34 @@ def _totals(view: View) -> Text:
     return words
 
 
-def _speed(view: View) -> Text:
+def _speed(view: View) -> Table:
     rates = view.rates
     words = Text(no_wrap=True, overflow="ellipsis")
     words.append(f"{per_second(rates.enqueued)} in/s   {per_second(rates.completed)} done/s   ")
-    words.append(f"{per_second(rates.failed)} failed/s   ", style="red" if rates.failed else "")
-    words.append(curve(view.completed_per_second), style="green")
-    return words
+    words.append(f"{per_second(rates.failed)} failed/s", style="red" if rates.failed else "")
+    row = Table.grid(padding=(0, 3))
+    row.add_column(no_wrap=True)
+    row.add_column()
+    row.add_row(words, Curve(view.completed_per_second))
+    return row
 
 
-def _queues(queues: list[QueueView]) -> Table:
+def _queues(queues: list[QueueView]) -> FittedTable:
     numbers = ("ready", "scheduled", "running", "in/s", "done/s", "failed/s", "oldest")
-    rows = table("queue", *numbers, right=numbers, flexible=["queue"])
+    rows = FittedTable(
+        "queue", *numbers, right=numbers,
+        giving_way={
+            "queue": 16, "scheduled": LEFT_OUT, "in/s": LEFT_OUT, "failed/s": LEFT_OUT,
+            "done/s": LEFT_OUT,
+        },
+    )  # fmt: skip
     for queue in queues:
         stats, rates = queue.stats, queue.rates
         paused = stats.paused
         name = text(f"{PAUSE_SIGN} {stats.queue}" if paused else stats.queue, "yellow" * paused)
         failed = text(per_second(rates.failed), "red" if rates.failed else "")
-        add_row(
-            rows, name, queue.ready, stats.scheduled, stats.running, per_second(rates.enqueued),
+        rows.add_row(
+            name, queue.ready, stats.scheduled, stats.running, per_second(rates.enqueued),
             per_second(rates.completed), failed, duration(queue.waiting_seconds),
         )  # fmt: skip
     return rows
@@ -101,9 +128,22 @@ def per_second(rate: float) -> str:
     return f"{rate:,.1f}" if rate < 100 else f"{rate:,.0f}"
 
 
-def curve(values: list[float]) -> str:
+class Curve:
+    """As many of the newest values as there is room for."""
+
+    def __init__(self, values: list[float]) -> None:
+        self._values = values
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(curve(self._values, options.max_width), style="green", no_wrap=True)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(1, min(CURVE_COLUMNS, options.max_width))
+
+
+def curve(values: list[float], columns: int = CURVE_COLUMNS) -> str:
     """The newest values as a line of bars, the highest of them being a full one."""
-    shown = values[-CURVE_COLUMNS:]
+    shown = values[-min(columns, CURVE_COLUMNS) :]
     highest = max(shown, default=0.0)
     if highest <= 0:
         return ""

@@ -183,7 +183,7 @@ class Tour:
             commits=stats.commit,
             requests=spent,
             dollars_on_s3=spent.dollars,
-            complete=fits and stats.totals == dict(expected),
+            complete=fits and Counter(stats.totals) == expected,
         )
 
     async def _ended(self) -> int:

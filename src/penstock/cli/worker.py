@@ -8,17 +8,20 @@ import typer
 
 from penstock.app.loading import load_app
 from penstock.cli import worker_options as said
-from penstock.cli.logs import start_logging
+from penstock.cli.logs import Level, start_logging
 from penstock.cli.opening import run
 from penstock.cli.options import Json, Tenant
 from penstock.cli.reloading import reload_forever
 from penstock.cli.working import work
-from penstock.worker.options import CONCURRENCY, PROCESSES, WorkerOptions
+from penstock.worker.health import LOOPBACK
+from penstock.worker.options import AUTO, CONCURRENCY, PROCESSES, WorkerOptions
 
 
 def command(
     place: said.Place,
     queue: said.Queues = None,
+    types: said.Types = None,
+    unknown: said.UnknownTypes = said.Unknown.WAIT,
     concurrency: said.Concurrency = str(CONCURRENCY),
     concurrency_min: said.ConcurrencyMin = 8,
     concurrency_max: said.ConcurrencyMax = 1_024,
@@ -27,10 +30,18 @@ def command(
     grace: said.Grace = 30,
     burst: said.Burst = False,
     jobs_max: said.JobsMax = None,
+    recycle: said.Recycle = None,
     reload: said.Reload = False,
     monitor: said.Monitor = True,
     name: said.Name = None,
-    log_level: said.LogLevel = said.Level.INFO,
+    monitor_round: said.MonitorRound = said.ROUND_SECONDS,
+    monitor_repair: said.MonitorRepair = said.REPAIR_SECONDS,
+    monitor_vacuum: said.MonitorVacuum = said.VACUUM_SECONDS,
+    monitor_forget: said.MonitorForget = said.FORGET_SECONDS,
+    log_level: said.LogLevel = Level.INFO,
+    log_config: said.LogConfig = True,
+    health: said.Health = None,
+    health_host: said.HealthHost = LOOPBACK,
     on_spark: said.OnSpark = False,
     master: said.Master = "local[*]",
     tasks: said.Tasks = None,
@@ -40,38 +51,45 @@ def command(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """SIGTERM or ctrl-c drains: nothing new is claimed, what runs may finish within --grace, the
-    rest is given back. A second signal gives back at once. Exit code 0 in all these cases, 1 if
-    the queue can't be opened, 2 if the app can't be loaded.
+    """SIGTERM, SIGHUP or ctrl-c drains: nothing new is claimed, what runs may finish within
+    --grace, the rest is given back. A second signal gives back at once. Exit code 0 in all these
+    cases, 1 if the queue can't be opened, 2 if the app can't be loaded.
     """
-    start_logging(json=json, level=log_level.value)
+    if log_config:
+        start_logging(as_json=json, level=log_level.value)
     if reload:
         raise typer.Exit(run(reload_forever()))
     given: dict[str, Any] = {
-        "queues": tuple(queue) if queue else None,
-        "concurrency": said.number_or_auto(concurrency),
-        "concurrency_min": concurrency_min,
-        "concurrency_max": concurrency_max,
-        "lease_seconds": lease_seconds,
-        "grace_seconds": grace,
-        "burst": burst,
-        "jobs_max": jobs_max,
-        "monitor": monitor,
-    }
+        "queues": tuple(queue) if queue else None, "types": tuple(types) if types else None,
+        "unknown": unknown.value,
+        "concurrency": concurrency if concurrency == AUTO else int(concurrency),
+        "concurrency_min": concurrency_min, "concurrency_max": concurrency_max,
+        "lease_seconds": lease_seconds, "grace_seconds": grace, "burst": burst,
+        "jobs_max": jobs_max, "recycle": recycle, "monitor": monitor,
+    }  # fmt: skip
     if on_spark:
         from penstock.cli.working_on_spark import work_on_spark
 
         work_on_spark(place, url, tenant, master, tasks, py_files or [], given, json=json)
     else:
-        options = WorkerOptions(processes=processes, name=name, **given)
-        _work(place, url, {"tenant": tenant, "shards": shards}, options, json=json)
+        rounds = said.monitoring(monitor_round, monitor_repair, monitor_vacuum, monitor_forget)
+        options = WorkerOptions(processes=processes, name=name, monitoring=rounds, **given)
+        told_at = None if health is None else (health_host, health)
+        given = {"tenant": tenant, "shards": shards}
+        _work(place, url, given, options, told_at, json=json)
 
 
 def _work(
-    place: str, url: str | None, said: dict[str, str | None], options: WorkerOptions, *, json: bool
+    place: str,
+    url: str | None,
+    said: dict[str, str | None],
+    options: WorkerOptions,
+    health: tuple[str, int] | None,
+    *,
+    json: bool,
 ) -> None:
     app = load_app(place)
-    given = {name: value for name, value in said.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
     if url is not None or given:
         app.relocate(url, **given)
-    run(work(place, app, options, json=json))
+    run(work(place, app, options, health, json=json))

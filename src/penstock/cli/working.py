@@ -9,8 +9,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Container, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from msgspec.structs import asdict
@@ -18,17 +18,98 @@ from rich.table import Table
 
 import penstock
 from penstock.app.app import App
-from penstock.cli.output import out, print_json, say, text
+from penstock.cli.output import clean, out, print_json, say, text
+from penstock.client.queue import Queue
+from penstock.insights.serving import SHOWN_MAX
+from penstock.worker.health import serve_health
 from penstock.worker.options import AUTO, WorkerOptions
+from penstock.worker.serving import served_types, waiting_by_type, waiting_elsewhere
 from penstock.worker.worker import Worker
 
 logger = logging.getLogger("penstock.cli")
 
 
-async def work(place: str, app: App, options: WorkerOptions, *, json: bool) -> None:
+async def work(
+    place: str,
+    app: App,
+    options: WorkerOptions,
+    health: tuple[str, int] | None = None,
+    *,
+    json: bool,
+) -> None:
+    types = served_types(app, options)
     queue = await app.queue()
     worker = Worker(app, options)
-    facts = {
+    facts = _facts(place, app, queue, worker, types)
+    try:
+        # Heard from the first word on: whoever has read that it runs may send one.
+        with _signals(worker, options):
+            async with _health(worker, health) as facts["health"]:
+                print_json({"event": "started", **facts}) if json else _banner(facts)
+                # What was imported stays to the end; to look through it again and again for
+                # garbage cost a twentieth of a busy worker's time.
+                gc.collect()
+                gc.freeze()
+                await worker.run()
+        left, elsewhere = await _left(queue, options, types) if options.burst else ({}, {})
+    finally:
+        await app.close()
+    counters = asdict(worker.counters)
+    if json:
+        over = {"left": left, "elsewhere": elsewhere} if options.burst else {}
+        print_json({"event": "stopped", **counters, **over})
+    else:
+        say_what_is_left(left, app.tasks)
+        say_what_is_elsewhere(elsewhere)
+        say(
+            "stopped: "
+            + ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counters.items())
+        )
+    if worker.wants_restart:
+        logger.warning("starting again, in place of this process")
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, "-m", "penstock", *sys.argv[1:]])
+    if worker.left_behind:
+        # Their jobs were given back; Python would wait for their threads for ever.
+        logger.warning("%d handlers would not stop and end here", worker.left_behind)
+        sys.stdout.flush()
+        os._exit(0)
+
+
+async def _left(
+    queue: Queue, options: WorkerOptions, types: Iterable[str] | None
+) -> tuple[dict[str, int], dict[str, int]]:
+    """What waits on after a burst: by type where it has looked, by queue where it has not."""
+    stats = await queue.stats()
+    return (
+        waiting_by_type(stats, options.queues),
+        waiting_elsewhere(stats, options.queues, types),
+    )
+
+
+def say_what_is_left(left: dict[str, int], known: Container[str]) -> None:
+    """What waits on after a burst: not due yet or paused, or nothing that this app could run."""
+    for type, count in left.items():
+        why = "not due yet, or not asked for" if type in known else "no task of this app"
+        say(f"left waiting: {count:,} of type {clean(type)} ({why})", "yellow")
+
+
+def say_what_is_elsewhere(elsewhere: dict[str, int]) -> None:
+    """One line about the queues that the worker was not asked to serve: a name may be mistyped."""
+    if not elsewhere:
+        return
+    counts = [f"{count:,} in {clean(name)}" for name, count in elsewhere.items()]
+    more = [f"{len(counts) - SHOWN_MAX:,} more queues"] if len(counts) > SHOWN_MAX else []
+    said = ", ".join([*counts[:SHOWN_MAX], *more])
+    say(f"of its types, jobs wait in queues that it does not serve: {said}", "yellow")
+
+
+def _facts(
+    place: str, app: App, queue: Queue, worker: Worker, types: Iterable[str] | None
+) -> dict[str, Any]:
+    """What it says of itself when it starts."""
+    options = worker.options
+    return {
         "version": penstock.__version__,
         "app": place,
         "tasks": sorted(app.tasks),
@@ -38,6 +119,7 @@ async def work(place: str, app: App, options: WorkerOptions, *, json: bool) -> N
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "queues": list(options.queues) if options.queues else None,
+        "types": None if types is None else sorted(types),
         "concurrency": options.concurrency,
         "concurrency_min": options.bounds.floor,
         "concurrency_max": options.bounds.ceiling,
@@ -46,30 +128,17 @@ async def work(place: str, app: App, options: WorkerOptions, *, json: bool) -> N
         "burst": options.burst,
         "monitor": options.monitor,
     }
-    try:
-        # Heard from the first word on: whoever has read that it runs may send one.
-        with _signals(worker, options):
-            print_json({"event": "started", **facts}) if json else _banner(facts)
-            # What was imported stays to the end; to look through it again and again for garbage
-            # cost a twentieth of a busy worker's time.
-            gc.collect()
-            gc.freeze()
-            await worker.run()
-    finally:
-        await app.close()
-    counters = asdict(worker.counters)
-    if json:
-        print_json({"event": "stopped", **counters})
-    else:
-        say(
-            "stopped: "
-            + ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counters.items())
-        )
-    if worker.left_behind:
-        # Their jobs were given back; Python would wait for their threads for ever.
-        logger.warning("%d handlers would not stop and end here", worker.left_behind)
-        sys.stdout.flush()
-        os._exit(0)
+
+
+@asynccontextmanager
+async def _health(worker: Worker, place: tuple[str, int] | None) -> AsyncIterator[str | None]:
+    """Where it is told, if it is."""
+    if place is None:
+        yield None
+        return
+    host, port = place
+    async with serve_health(worker, port, host) as bound:
+        yield f"{host}:{bound}"
 
 
 @contextmanager
@@ -91,7 +160,7 @@ def _signals(worker: Worker, options: WorkerOptions) -> Iterator[None]:
         heard = True
         worker.stop()
 
-    wanted = (signal.SIGTERM, signal.SIGINT)
+    wanted = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     for number in wanted:
         loop.add_signal_handler(number, stop)
     try:
@@ -108,18 +177,27 @@ def _banner(facts: dict[str, Any]) -> None:
     shown = {
         "penstock": f"{facts['version']}, worker {facts['worker']}",
         "app": facts["app"],
-        "tasks": ", ".join(facts["tasks"]) or "none",
+        "tasks": ", ".join(facts["tasks"]),
+        "serves": _serves(facts),
         "store": f"{facts['queue']}, tenant {facts['tenant']}",
         "queues": ", ".join(facts["queues"]) if facts["queues"] else "all",
         "runs": f"{_at_once(facts)} at once, leases of {facts['lease_seconds']:g} s, "
         f"{facts['grace_seconds']:g} s of grace",
-        "ends": "when nothing is due" if facts["burst"] else "with ctrl-c or SIGTERM",
+        "ends": "when nothing of these is due" if facts["burst"] else "with ctrl-c or SIGTERM",
     }
+    if facts["health"] is not None:
+        shown["health"] = f"http://{facts['health']}/live and /ready"
     for name, value in shown.items():
         rows.add_row(name, text(value))
     console = out()
     console.print(rows)
     console.file.flush()
+
+
+def _serves(facts: dict[str, Any]) -> str:
+    if facts["types"] is None:
+        return "jobs of any type; those without a task fail"
+    return "these" if facts["types"] == facts["tasks"] else ", ".join(facts["types"])
 
 
 def _at_once(facts: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from penstock.cli.output import add_row, out, print_json, say, table
+from penstock.cli.output import add_row, clean, out, print_json, say, table
 from penstock.worker.options import Counters
 
 
@@ -52,12 +52,14 @@ def work_on_spark(
     if json:
         for each in report.workers:
             print_json({"worker": each.worker, "host": each.host, **asdict(each.counters)})
-        print_json({"event": "stopped", **asdict(report.total)})
+        print_json({"event": "stopped", **asdict(report.total), "left": report.left})
         return
     rows = table("worker", "host", *names, right=names)
     for each in report.workers:
         add_row(rows, each.worker, each.host, *(getattr(each.counters, name) for name in names))
     out().print(rows)
+    for type, count in report.left.items():
+        say(f"left waiting: {count:,} of type {clean(type)}", "yellow")
     said = (f"{n:,} {name.replace('_', ' ')}" for name, n in asdict(report.total).items())
     say("stopped: " + ", ".join(said))
 

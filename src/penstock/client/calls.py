@@ -7,11 +7,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from penstock.client.envelopes import Envelopes
-from penstock.errors import CallTimeout, JobCancelled, JobFailed, JobNotFound
+from penstock.client.tracebacks import failure_records
+from penstock.errors import CallTimeout, JobCancelled, JobFailed, JobNotFound, ResultUndecodable
 from penstock.kernel.commands import Receipt
-from penstock.kernel.events import Completed, EndEvent, Failed
+from penstock.kernel.events import STORED_BESIDE, Completed, EndEvent, Failed
 from penstock.kernel.job import Job, State
 from penstock.ports.backend import Backend
+from penstock.wire.codecs import Undecodable
 
 
 class Calls:
@@ -29,7 +31,7 @@ class Calls:
             try:
                 async with asyncio.timeout(timeout_seconds):
                     if receipt.status == "completed":
-                        return receipt.result
+                        return _readable(receipt.id, receipt.result)
                     if receipt.status == "queued" and receipt.id == id:
                         return await self._result(receipt, await end)
                     return await self._join(receipt)
@@ -58,19 +60,28 @@ class Calls:
     async def _told(self, end: EndEvent) -> Any:
         match end:
             case Completed():
-                return await self._envelopes.result(end.result, end.result_codec, end.result_key)
+                result = await self._envelopes.result(end.result, end.result_codec, end.result_key)
+                return _readable(end.id, result)
             case Failed():
-                raise JobFailed(end.id, end.kind, end.error)
+                raise JobFailed(end.id, end.kind, end.error, await self._traceback(end))
             case _:
                 raise JobCancelled(end.id)
 
     async def _result_of(self, job: Job) -> Any:
         if job.state is State.COMPLETED:
-            return (await self._envelopes.open(job)).result
+            return _readable(job.id, (await self._envelopes.open(job)).result)
         if job.state is State.FAILED:
             last = job.errors[-1]
-            raise JobFailed(job.id, last.kind, last.message)
+            kept = failure_records(job, await self._backend.history(self._tenant, job.id))
+            raise JobFailed(job.id, last.kind, last.message, kept[-1].traceback)
         raise JobCancelled(job.id)
+
+    async def _traceback(self, end: Failed) -> str | None:
+        if end.traceback != STORED_BESIDE:
+            return end.traceback
+        history = await self._backend.history(self._tenant, end.id, end.life)
+        failed = [event for event in history if isinstance(event, Failed)]
+        return next((one.traceback for one in failed if one.position == end.position), None) or None
 
     async def _find(self, receipt: Receipt) -> Job:
         job = (await self._backend.get(self._tenant, [receipt.id]))[0]
@@ -78,6 +89,12 @@ class Calls:
             # It has ended and left; a later life of its id is somebody else's.
             raise JobNotFound(receipt.id)
         return job
+
+
+def _readable(id: str, result: Any) -> Any:
+    if isinstance(result, Undecodable):
+        raise ResultUndecodable(id, result.codec, result.reason)
+    return result
 
 
 def _is_its_end(receipt: Receipt, end: EndEvent) -> bool:

@@ -3,16 +3,53 @@
 from __future__ import annotations
 
 import asyncio
-from copy import copy, deepcopy
-from typing import Any
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from msgspec import Raw
+from msgspec import Raw, convert
+from msgspec.inspect import type_info
+from msgspec.structs import replace
 
-from penstock.errors import PayloadTooLarge
+from penstock.errors import Corrupt, InvalidInput, ObjectNotFound, PayloadTooLarge
+from penstock.errors.input import shown
 from penstock.kernel.commands import Receipt
+from penstock.kernel.events import Adopted, Completed, Enqueued, JobEvent
 from penstock.kernel.job import ABSENT, Job
+from penstock.kernel.plain import describe
 from penstock.ports.backend import Backend
-from penstock.wire.codecs import Codecs, to_inline
+from penstock.wire.codecs import Codecs, Undecodable, to_inline
+
+Payload = TypeVar("Payload")
+
+
+class JobOf(Job, Generic[Payload]):
+    """A job whose payload was asked for as a type: `queue.claim(payload=Order)`."""
+
+    if TYPE_CHECKING:
+        payload: Payload
+
+
+def check_type(kind: object) -> None:
+    """Before anything is claimed for it."""
+    try:
+        type_info(kind)
+    except Exception as error:  # noqa: BLE001  # what is no type may raise anything
+        raise InvalidInput(
+            f"claim(payload={shown(kind)}): it must be a type ({type(error).__name__})"
+        ) from None
+
+
+def typed(job: Job, kind: type[Payload]) -> JobOf[Payload]:
+    """The same job with its payload as that type, or `Undecodable` where it does not fit."""
+    one: JobOf[Any] = JobOf(*(getattr(job, name) for name in job.__struct_fields__))
+    if not isinstance(job.payload, Undecodable):
+        try:
+            # JSON has no other keys than text; the type says what they were.
+            one.payload = convert(job.payload, kind, str_keys=True)
+        except Exception as error:  # noqa: BLE001  # a type's own hooks may raise anything
+            name = getattr(kind, "__name__", str(kind))
+            one.payload = Undecodable(job.codec, None, f"it is no {name}: {describe(error)}")
+    return one
 
 
 class Envelopes:
@@ -26,7 +63,7 @@ class Envelopes:
 
     def seal(self, what: str, value: Any, codec: str | None) -> tuple[Raw, str] | None:
         """The value as it stands in an event; None if it is too large for that."""
-        data, name = self._codecs.encode(value, codec)
+        data, name = self._codecs.encode(value, codec, what)
         if len(data) <= self._inline_bytes_max:
             return to_inline(data, name), name
         if not self._offload:
@@ -43,7 +80,7 @@ class Envelopes:
 
     def open_inline(self, job: Job) -> Job:
         """The job as people see it: a copy with its values decoded."""
-        seen = copy(job)
+        seen: Job = job.__copy__()  # type: ignore[attr-defined]  # copy.copy would only look it up
         decode = self._codecs.decode_inline
         seen.payload = decode(job.payload, job.codec)
         seen.result = None if job.result is ABSENT else decode(job.result, job.result_codec)
@@ -70,6 +107,20 @@ class Envelopes:
             return await self._fetch(key, codec)
         return None if inline is None else self._codecs.decode_inline(inline, codec)
 
+    async def tell(self, event: JobEvent) -> JobEvent:
+        """The event as it is stored, but for values that can't be decoded: it says why not."""
+        if isinstance(event, Enqueued):
+            missing = await self._missing(event.payload, event.codec, event.payload_key)
+            event = event if missing is None else replace(event, payload=missing)
+        if isinstance(event, Completed | Adopted):
+            missing = await self._missing(event.result, event.result_codec, event.result_key)
+            event = event if missing is None else replace(event, result=missing)
+        return event
+
+    async def _missing(self, inline: Raw, codec: str, key: str | None) -> Undecodable | None:
+        value = await self.result(inline, codec, key)
+        return value.told() if isinstance(value, Undecodable) else None
+
     async def open_receipt(self, receipt: Receipt) -> Receipt:
         result = await self.result(receipt.result, receipt.result_codec, receipt.result_key)
         return Receipt(
@@ -82,4 +133,11 @@ class Envelopes:
         )
 
     async def _fetch(self, key: str, codec: str) -> Any:
-        return self._codecs.decode(await self._backend.fetch(key), codec)
+        try:
+            data = await self._backend.fetch(key)
+        except ObjectNotFound:
+            # The store is sure. Trouble with it is no answer, and is raised.
+            return Undecodable(codec, None, f"the object {key!r} that holds it is gone")
+        except Corrupt as error:
+            return Undecodable(codec, None, str(error))
+        return self._codecs.decode(data, codec)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from penstock.client.arguments import check_count
+from penstock.client.arguments import check_count, name_hint
 from penstock.client.envelopes import Envelopes
 from penstock.client.newjob import check_name
-from penstock.errors import InvalidJob
+from penstock.errors import InvalidJob, OutcomeUnknown, QueueClosed
 from penstock.kernel import commands
 from penstock.kernel.events import SYSTEM_TENANT
 from penstock.kernel.job import DEFAULT_TENANT
+from penstock.kernel.retry import RetryPolicy
 from penstock.kernel.settings import Settings
-from penstock.ports.backend import Backend, Capabilities
+from penstock.ports.backend import Announcing, Backend, CancelledListener, Capabilities
 from penstock.runtime.services import Services
 from penstock.wire.codecs import Codecs
 
@@ -35,10 +37,9 @@ class Handle:
         codecs: Codecs | None = None,
         inline_bytes_max: int = INLINE_BYTES_MAX,
         offload: bool = False,
-        settings: dict[str, float] | None = None,
+        settings: dict[str, Any] | None = None,
     ) -> None:
-        check_name("tenant", tenant)
-        self.tenant = tenant
+        self.tenant = check_name("tenant", tenant)
         self._backend = backend
         self._services = services or Services()
         self._envelopes = Envelopes(
@@ -50,9 +51,11 @@ class Handle:
         self._settings = settings or {}
 
     def __repr__(self) -> str:
-        return (
-            f"<{type(self).__name__} {self._backend.capabilities.backend} tenant {self.tenant!r}>"
-        )
+        try:
+            backend = self._backend.capabilities.backend
+        except QueueClosed:
+            backend = "not open"
+        return f"<{type(self).__name__} {backend} tenant {self.tenant!r}>"
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -88,14 +91,58 @@ class Handle:
     def settings(self) -> Settings:
         return self._backend.settings
 
-    async def configure(self, **changes: float) -> Settings:
-        """Changes settings of the whole queue, for everybody who uses it."""
+    async def configure(self, **changes: float | RetryPolicy) -> Settings:
+        """Changes settings of the whole queue, for everybody who uses it.
+
+        `changes` are fields of `Settings`, such as `result_ttl_seconds=60`.
+        """
         unknown = set(changes) - set(Settings.__struct_fields__)
         if unknown:
-            raise InvalidJob(min(unknown), changes[min(unknown)], "no such setting")
+            name = min(unknown)
+            hint = name_hint(name, Settings.__struct_fields__)
+            raise InvalidJob(name, changes[name], f"no such setting{hint}")
         return await self._backend.execute(commands.Configure(SYSTEM_TENANT, changes))
+
+    def watch_cancelled(self, tell: CancelledListener) -> AbstractContextManager[None]:
+        """While entered, `tell` hears what is cancelled as soon as this process knows of it.
+
+        Of what others cancel it hears at once while `following`, and at any heartbeat.
+        """
+        backend = self._backend
+        if isinstance(backend, Announcing):
+            return backend.watch_cancelled(self.tenant, tell)
+        return nullcontext()
+
+    def following(self) -> AbstractContextManager[None]:
+        """While entered, others' commits are taken in as they happen, where the store pushes.
+
+        Where it does not this does nothing: nothing is polled for it.
+        """
+        backend = self._backend
+        if backend.capabilities.push and isinstance(backend, Announcing):
+            return backend.following()
+        return nullcontext()
 
     async def _settle(self, command: commands.Command[Value], items: Sequence[object]) -> Any:
         """An empty list does nothing, not even a look at the store."""
-        check_count(command.__class__.__name__.lower(), len(items))
-        return await self._backend.execute(command) if items else []
+        if not items:
+            return []
+        check_count(command.__class__.__name__, len(items))
+        try:
+            return await self._backend.execute(command)
+        except OutcomeUnknown as error:
+            raise self._unknown(command, error) from error
+
+    def _unknown(
+        self,
+        command: commands.Command[Any],
+        error: OutcomeUnknown,
+        operation: str | None = None,
+    ) -> OutcomeUnknown:
+        """Whoever is not told what became of it is told what it was, and how to ask again."""
+        tag = command.__struct_config__.tag
+        assert isinstance(tag, str)
+        ids = error.ids
+        if not ids and isinstance(command, commands.Enqueue):
+            ids = tuple(job.id for job in command.jobs)
+        return OutcomeUnknown(tag, operation or error.operation, ids)

@@ -34,14 +34,14 @@ from penstock.client.rows import (
 )
 from penstock.errors import InvalidInput
 from penstock.kernel.job import (
-    DEFAULT_ATTEMPTS,
     DEFAULT_CODEC,
     DEFAULT_PRIORITY,
     DEFAULT_QUEUE,
     DEFAULT_TENANT,
-    DEFAULT_TIMEOUT_SECONDS,
+    NO_SECONDS,
 )
 from penstock.kernel.manifest import ImportManifest, ImportObject, SegmentRecord
+from penstock.kernel.plain import plain_text
 from penstock.kernel.retry import RetryPolicy
 from penstock.runtime.loops import LoopThread
 from penstock.wire.imports import object_record
@@ -65,8 +65,7 @@ class ImportWriter:
         tenant: str = DEFAULT_TENANT,
         inline_bytes_max: int = INLINE_BYTES_MAX,
     ) -> None:
-        check_run(run)
-        self.run = run
+        self.run = check_run(run)
         self._keep = keep
         self._close = close
         self._tenant = tenant
@@ -117,7 +116,10 @@ class ImportWriter:
     def inline(
         self, payloads: Sequence[str | bytes | None], codec: str = DEFAULT_CODEC
     ) -> list[Raw]:
-        """Checks many payloads at once, which is faster; give each to `add`."""
+        """Checks many payloads at once, which is faster; give each to `add`.
+
+        `payloads` are as `add` takes them, `codec` is theirs.
+        """
         return inline_payloads(payloads, codec, self._inline_bytes_max)
 
     def add(
@@ -129,28 +131,35 @@ class ImportWriter:
         run_at: float | None = None,
         tenant: str | None = None,
         codec: str = DEFAULT_CODEC,
-        max_attempts: int = DEFAULT_ATTEMPTS,
-        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        max_attempts: int | None = None,
+        timeout_seconds: float | None = None,
         retry: RetryPolicy | None = None,
         meta: dict[str, Any] | None = None,
         trace: str | None = None,
         id: str | None = None,
         key: str | None = None,
-        unique_seconds: float = 0.0,
+        unique_seconds: float = NO_SECONDS,
     ) -> None:
         """Adds a job: `payload` is one JSON document, or the bytes of another codec.
 
-        A `Raw` is one that `inline` has checked.
+        A `Raw` is one that `inline` has given.
+
+        `type` and the other parameters are those of `enqueue`: `queue`, `tenant`, `id`, `key`,
+        `unique_seconds`, `priority`, `run_at`, `max_attempts`, `retry`, `timeout_seconds`, `meta`,
+        `trace`, `codec`.
         """
         if self._thread is None:
             raise InvalidInput("add rows inside the writer's `with` block")
-        if payload.__class__ is not Raw:
-            payload = inline_payload(payload, codec, self._inline_bytes_max)
+        if codec is not DEFAULT_CODEC:
+            codec = plain_text("codec", codec)
+        raw = inline_payload(payload, codec, self._inline_bytes_max)
         row = checked_row(
-            payload, run_at, codec, max_attempts, timeout_seconds, retry, meta, trace, id, key,
+            raw, run_at, codec, max_attempts, timeout_seconds, retry, meta, trace, id, key,
             unique_seconds,
         )  # fmt: skip
-        if self._buffer.add((tenant or self._tenant, queue, type, priority), row):
+        if self._buffer.add(
+            (self._tenant if tenant is None else tenant, queue, type, priority), row
+        ):
             self._flush()
 
     def _flush(self) -> None:

@@ -13,20 +13,24 @@ import msgspec
 from msgspec import Raw
 
 from penstock.client.newjob import (
-    PRIORITY_MAX,
-    check_characters,
+    check_attempts,
     check_name,
-    check_number,
-    check_seconds,
+    check_priority,
+    check_retry,
     check_text,
+    check_timeout,
+    check_trace,
+    epoch_seconds,
     plain_meta,
 )
 from penstock.errors import InvalidInput, InvalidJob, PayloadInvalid, PayloadTooLarge
-from penstock.kernel.job import DEFAULT_CODEC, DEFAULT_TIMEOUT_SECONDS
+from penstock.kernel.job import DEFAULT_CODEC, NO_SECONDS
 from penstock.kernel.manifest import Row, SegmentRecord
-from penstock.kernel.retry import DEFAULT_RETRY, RetryPolicy
+from penstock.kernel.plain import WHOLE_MAX, is_a, plain_seconds, plain_text, plain_whole
+from penstock.kernel.retry import RetryPolicy
 from penstock.wire.codecs import to_inline
 from penstock.wire.imports import Group, encode_rows
+from penstock.wire.values import one_line, read
 
 OBJECT_BYTES_MAX: Final = 8 * 1024 * 1024
 """An object is cut when its rows reach about this: it is read whole to get at one chunk."""
@@ -51,10 +55,13 @@ class RowBuffer:
 
     def add(self, group: Group, row: Row) -> bool:
         """Whether there are enough of them now."""
-        rows = self._groups.get(group)
+        try:
+            # A subclass of `str` is equal to its plain value, so it finds these rows, too.
+            rows = self._groups.get(group)
+        except Exception:  # noqa: BLE001  # it can't be hashed or compared, so it is no plain name
+            rows = None
         if rows is None:
-            check_group(group)
-            rows = self._groups[group] = []
+            rows = self._groups.setdefault(check_group(group), [])
         rows.append(row)
         self.rows += 1
         self._size_bytes += ROW_BYTES + len(row.payload)
@@ -70,59 +77,67 @@ class RowBuffer:
         return encode_rows(sorted(groups.items()))
 
 
-def check_run(run: object) -> None:
-    if not isinstance(run, str) or _RUN.fullmatch(run) is None:
-        raise InvalidInput(
-            f"run={run!r} can't be used: 1 to 100 letters, digits, hyphens and underscores"
-        )
+def check_run(run: object) -> str:
+    name = plain_text("run", run)
+    if _RUN.fullmatch(name) is None:
+        raise InvalidJob("run", name, "1 to 100 letters, digits, hyphens and underscores")
+    return name
 
 
-def check_batch(query: object, batch: object) -> None:
+def check_batch(query: object, batch: object) -> tuple[str | None, int | None]:
     """A streaming query and its batch are named together or not at all."""
     if (query is None) != (batch is None):
         raise InvalidInput("a batch needs its query and a query its batch")
-    if query is not None:
-        check_text("query", query)
-        if type(batch) is not int or batch < 0:
-            raise InvalidInput(f"batch={batch!r} can't be used: a whole number, 0 or more")
+    if query is None:
+        return None, None
+    rule = "a whole number, 0 or more"
+    return check_text("query", query), plain_whole("batch", batch, 0, WHOLE_MAX, rule)
 
 
-def check_group(group: Group) -> None:
+def check_group(group: Group) -> Group:
     tenant, queue, type_, priority = group
-    check_name("tenant", tenant)
-    check_name("queue", queue)
-    check_name("type", type_)
-    if type(priority) is not int or abs(priority) > PRIORITY_MAX:
-        raise InvalidJob("priority", priority, f"a whole number within ±{PRIORITY_MAX}")
+    return (
+        check_name("tenant", tenant),
+        check_name("queue", queue),
+        check_name("type", type_),
+        check_priority(priority),
+    )
 
 
-def inline_payload(payload: str | bytes | None, codec: str, bytes_max: int) -> Raw:
+def inline_payload(payload: str | bytes | Raw | None, codec: str, bytes_max: int) -> Raw:
     """A payload as it stands in a line; what is called JSON has to be JSON."""
     if payload is None:
         return _NULL
+    if is_a(payload, Raw):
+        return _readable(bytes(payload), codec)
+    if not is_a(payload, str) and not is_a(payload, bytes):
+        raise PayloadInvalid(codec, "a row's payload is JSON text, or bytes")
     try:
-        data = payload.encode() if isinstance(payload, str) else payload
+        data = payload.encode() if isinstance(payload, str) else bytes(payload)
     except UnicodeEncodeError as error:
         raise PayloadInvalid(codec, str(error)) from None
     if len(data) > bytes_max:
         raise PayloadTooLarge("payload", len(data), bytes_max)
     if codec != DEFAULT_CODEC:
         return to_inline(data, codec)
+    return _readable(data, codec)
+
+
+def _readable(data: bytes, codec: str) -> Raw:
     try:
-        if data is payload:
-            data.decode()  # JSON is text: whatever else is in there would surface much later
-        raw = _raw_decoder.decode(data)
-        if b"\n" in data or b"\r" in data:
-            raw = Raw(msgspec.json.format(bytes(raw), indent=-1))
+        read(data)
+        return _raw_decoder.decode(one_line(data))
     except (ValueError, msgspec.MsgspecError) as error:
         raise PayloadInvalid(codec, str(error)) from None
-    return raw
 
 
 def inline_payloads(
     payloads: Sequence[str | bytes | None], codec: str, bytes_max: int
 ) -> list[Raw]:
-    """The same for many: at once if all are JSON in one line each, as they nearly always are."""
+    """The same for many: at once if all are JSON in one line each, as they nearly always are.
+
+    Each is read once more when it is added.
+    """
     raws = _one_line_each(payloads) if codec == DEFAULT_CODEC else None
     if raws is None or max(map(len, raws), default=0) > bytes_max:
         return [inline_payload(payload, codec, bytes_max) for payload in payloads]
@@ -147,8 +162,8 @@ def checked_row(
     payload: Raw,
     run_at: float | None,
     codec: str,
-    max_attempts: int,
-    timeout_seconds: float,
+    max_attempts: int | None,
+    timeout_seconds: float | None,
     retry: RetryPolicy | None,
     meta: dict[str, Any] | None,
     trace: str | None,
@@ -156,27 +171,16 @@ def checked_row(
     key: str | None,
     unique_seconds: float,
 ) -> Row:
-    if run_at is not None:
-        check_number("run_at", run_at)
-    if type(max_attempts) is not int or max_attempts < 1:
-        raise InvalidJob("max_attempts", max_attempts, "it must be 1 or more")
-    if timeout_seconds != DEFAULT_TIMEOUT_SECONDS:
-        check_seconds("timeout_seconds", timeout_seconds)
-        if timeout_seconds == 0:
-            raise InvalidJob("timeout_seconds", 0, "an attempt needs some time")
-    if retry is not None and not isinstance(retry, RetryPolicy):
-        raise InvalidJob("retry", retry, "it must be a penstock.RetryPolicy")
-    if meta is not None:
-        meta = plain_meta(meta)
-    if trace is not None:
-        check_characters("trace", trace)
-    if id is not None:
-        check_name("id", id)
-    if key is not None:
-        check_text("key", key)
-    if unique_seconds != 0:
-        check_seconds("unique_seconds", unique_seconds)
     return Row(
-        payload, run_at, codec, max_attempts, retry or DEFAULT_RETRY, float(timeout_seconds), meta,
-        trace, id, key, unique_seconds,
-    )  # fmt: skip
+        payload,
+        None if run_at is None else epoch_seconds("run_at", run_at),
+        codec,
+        None if max_attempts is None else check_attempts(max_attempts),
+        None if retry is None else check_retry(retry),
+        None if timeout_seconds is None else check_timeout(timeout_seconds),
+        None if meta is None else plain_meta(meta),
+        None if trace is None else check_trace(trace),
+        None if id is None else check_name("id", id),
+        None if key is None else check_text("key", key),
+        0.0 if unique_seconds is NO_SECONDS else plain_seconds("unique_seconds", unique_seconds),
+    )

@@ -1,4 +1,4 @@
-"""Commit time: this machine's clock, corrected by the store's and never going back.
+"""The clock that commits go by: this machine's, corrected by the store's.
 
 The store stamps what is written with its own time. If we wrote something between `sent` and
 `answered` and the store says `modified`, then its clock minus ours lies between `modified -
@@ -9,23 +9,39 @@ allowed skew means that this machine should not write at all.
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
+import logging
 from typing import Final
 
 from penstock.engines.names import PROBES
-from penstock.errors import ClockSkew, StoreDenied
+from penstock.errors import ClockSkew
+from penstock.kernel.stamps import AHEAD_SECONDS_MAX, Stamp, next_stamp
 from penstock.ports.store import ObjectStore, Overwrite
 from penstock.runtime.services import Services
+
+logger = logging.getLogger(__name__)
 
 CALIBRATION_SECONDS: Final = 300.0
 """How long a comparison with the store is trusted."""
 JUMP_SECONDS_MAX: Final = 2.0
-"""How much faster than the elapsed time the clock may seem to go before it was set."""
+"""How far the clock may be from what has elapsed before it is taken to have been set."""
 _WHOLE_SECOND: Final = 1.0
 _TICK_SECONDS: Final = 0.01
 """A file is stamped with the time of the kernel's last tick."""
 _ANSWER_SECONDS_MAX: Final = 2.0
 _ASKED_MAX: Final = 3
+
+
+def warn_of_time(name: str, stamp: Stamp) -> None:
+    """Tells whoever opens a queue that a clock which was ahead has written to it."""
+    if stamp.ahead_seconds > AHEAD_SECONDS_MAX:
+        logger.warning(
+            "%s: its time is %.0f s ahead, since a clock that was ahead has written to it; until "
+            "that is made up for, delays and leases take a ninth longer, and what is to run at a "
+            "given time (run_at) comes early by that distance",
+            name,
+            stamp.ahead_seconds,
+        )
 
 
 class CommitClock:
@@ -36,14 +52,17 @@ class CommitClock:
         self._offset_seconds = 0.0
         self._compared_at: float | None = None
         self._compared_now = 0.0
+        self._comparing = asyncio.Lock()
+        """So that those who come while somebody asks do not ask again."""
 
     def now(self) -> float:
         now = self._clock.now() + self._offset_seconds
         if self._compared_at is None:
             return now
-        # A clock set forward would kill every lease, and the log's time can't be taken back.
-        elapsed = self._clock.elapsed() - self._compared_at
-        return min(now, self._compared_now + elapsed + JUMP_SECONDS_MAX)
+        # A clock set forward would kill every lease, and one set back would let time pass twice for
+        # those who commit after it. Until it is compared again it is not believed.
+        expected = self._compared_now + self._clock.elapsed() - self._compared_at
+        return min(max(now, expected - JUMP_SECONDS_MAX), expected + JUMP_SECONDS_MAX)
 
     @property
     def skew_seconds(self) -> float:
@@ -59,6 +78,17 @@ class CommitClock:
         if self._compared_at is None:
             return True
         return self._clock.elapsed() - self._compared_at > CALIBRATION_SECONDS
+
+    async def ready_to_write(self, limit_seconds: float) -> None:
+        """Compares the clocks if that is due, which it is before the first write.
+
+        Refuses with `ClockSkew` to write with a clock that is too far from the store's.
+        """
+        if self.is_due:
+            async with self._comparing:
+                if self.is_due:
+                    await self.calibrate()
+                    self.require_close(limit_seconds)
 
     async def calibrate(self) -> None:
         """Asks the store what time it is, by what it says of an object put just now.
@@ -82,11 +112,6 @@ class CommitClock:
         await self._store.delete(key)
         self.compare(sent, answered, modified_at)
 
-    async def calibrate_if_allowed(self) -> None:
-        """A reader may lack the right to write; should it write after all, it is told then."""
-        with contextlib.suppress(StoreDenied):
-            await self.calibrate()
-
     def require_close(self, limit_seconds: float) -> None:
         """Raises `ClockSkew` when the last comparison found the clocks too far apart."""
         if abs(self._offset_seconds) > limit_seconds:
@@ -106,5 +131,5 @@ class CommitClock:
         self._compared_at = self._clock.elapsed()
         self._compared_now = self._clock.now() + self._offset_seconds
 
-    def commit_time(self, previous: float) -> float:
-        return max(round(self.now(), 6), previous)
+    def stamp(self, previous: Stamp) -> Stamp:
+        return next_stamp(previous, self.now())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TypeVar
 
-from penstock.errors import QueueClosed
-from penstock.kernel.commands import Command
+from penstock.errors import NotOpen
+from penstock.kernel.commands import Claim, Command
 from penstock.kernel.events import EndEvent, Event, JobEvent
 from penstock.kernel.job import Job
 from penstock.kernel.settings import Settings
@@ -38,11 +39,12 @@ class DiscoveredEngine:
     def __init__(self, discover: Callable[[], Awaitable[Backend]]) -> None:
         self._discover = discover
         self._found: Backend | None = None
+        self._starting = asyncio.Lock()
 
     @property
     def _engine(self) -> Backend:
         if self._found is None:
-            raise QueueClosed
+            raise NotOpen
         return self._found
 
     @property
@@ -54,15 +56,16 @@ class DiscoveredEngine:
         return self._engine.settings
 
     async def start(self) -> None:
-        if self._found is None:
-            found = await self._discover()
-            await found.start()
-            self._found = found
-            if isinstance(found, Announcing):
-                self.watch_cancelled = found.watch_cancelled
-                self.following = found.following
-            if isinstance(found, Indexed):
-                self.repair = found.repair
+        async with self._starting:
+            if self._found is None:
+                found = await self._discover()
+                await found.start()
+                self._found = found
+                if isinstance(found, Announcing):
+                    self.watch_cancelled = found.watch_cancelled
+                    self.following = found.following
+                if isinstance(found, Indexed):
+                    self.repair = found.repair
 
     async def stop(self) -> None:
         if self._found is not None:
@@ -70,6 +73,11 @@ class DiscoveredEngine:
 
     async def execute(self, command: Command[Answer]) -> Answer:
         return await self._engine.execute(command)
+
+    def claimed(
+        self, command: Claim, *, keep_unknown: bool = False
+    ) -> AbstractAsyncContextManager[list[Job]]:
+        return self._engine.claimed(command, keep_unknown=keep_unknown)
 
     async def get(self, tenant: str, ids: Sequence[str]) -> list[Job | None]:
         return await self._engine.get(tenant, ids)
@@ -83,8 +91,8 @@ class DiscoveredEngine:
     async def contents(self) -> Contents:
         return await self._engine.contents()
 
-    async def history(self, tenant: str, id: str) -> list[JobEvent]:
-        return await self._engine.history(tenant, id)
+    async def history(self, tenant: str, id: str, life: int | None = None) -> list[JobEvent]:
+        return await self._engine.history(tenant, id, life)
 
     def events(
         self, tenant: str | None, since: int, *, follow: bool = True

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from copy import copy
-from typing import TypeAlias
+from itertools import chain
+from typing import Final, TypeAlias
 
 from penstock.errors import Gap
 from penstock.kernel.events import (
@@ -27,8 +29,13 @@ from penstock.kernel.events import (
 )
 from penstock.kernel.job import ABSENT, Job, State
 
-Read: TypeAlias = Callable[[int], Awaitable[Sequence[Event]]]
-"""Reads one commit; raises `Gap` where it was vacuumed."""
+Read: TypeAlias = Callable[[int, Collection[int]], Awaitable[Sequence[Event]]]
+"""Reads those events of one commit; raises `Gap` where it was vacuumed."""
+
+PARALLEL_READS: Final = 32
+EVENT_BYTES: Final = 400
+"""What an event weighs in memory, roughly."""
+_FAILURES: Final = frozenset({Retried, Failed})
 
 # Heartbeats are not in it: they change a lease, not the job.
 TRANSITIONS = (
@@ -47,15 +54,54 @@ TRANSITIONS = (
 )
 
 
-def history_of(events: Iterable[Event], tenant: str, id: str) -> list[JobEvent]:
+def room_of(events: Sequence[Event]) -> int:
+    """What events take where so many are remembered: tracebacks count as the events in their place.
+
+    It is asked of every commit, and nearly all have none.
+    """
+    if _FAILURES.isdisjoint(map(type, events)):
+        return len(events)
+    failures = [event for event in events if isinstance(event, Retried | Failed)]
+    told = sum(len(event.traceback or "") for event in failures)
+    return len(events) + told // EVENT_BYTES
+
+
+def history_of(
+    events: Iterable[Event], tenant: str, id: str, life: int | None = None
+) -> list[JobEvent]:
+    """The transitions of one life of an id, or of its latest."""
     history: list[JobEvent] = []
     for event in events:
         if isinstance(event, TRANSITIONS) and event.id == id and event.tenant == tenant:
+            if life is not None and event.life != life:
+                continue
             if isinstance(event, Enqueued):
                 # A new life of the id: what came before was another job.
                 history.clear()
             history.append(event)
     return history
+
+
+async def follow_trail(positions: Iterable[int], read: Read) -> list[JobEvent]:
+    """The transitions at these positions and at those that they point back to, oldest first, as far
+    as the log still has them.
+
+    What a trail has let go is told by an event that is still in it or was let go later, so each
+    round finds the way to the one before it.
+    """
+    found: dict[int, Event] = {}
+    wanted = set(positions)
+    while wanted:
+        news = await _events_at(wanted, read)
+        found.update(news)
+        told = (
+            event.earlier
+            for event in news.values()
+            if isinstance(event, Claimed | Replayed | Archived)
+        )
+        wanted = set(chain.from_iterable(told)).difference(found)
+    history = (found[position] for position in sorted(found))
+    return [event for event in history if isinstance(event, TRANSITIONS)]
 
 
 async def read_back(jobs: Sequence[Job | None], read: Read) -> list[Job | None]:
@@ -92,13 +138,21 @@ def _filled(job: Job, enqueued: Event | None, completed: Completed | Adopted | N
     return whole
 
 
-async def _events_at(positions: set[int], read: Read) -> dict[int, Event]:
+async def _events_at(positions: Collection[int], read: Read) -> dict[int, Event]:
     """The events at these positions, as far as the log still has them."""
-    found: dict[int, Event] = {}
-    for commit in sorted({commit_of(position) for position in positions}):
+    by_commit: dict[int, list[int]] = {}
+    for position in sorted(positions):
+        by_commit.setdefault(commit_of(position), []).append(position)
+
+    async def read_one(commit: int) -> Sequence[Event]:
         try:
-            events = await read(commit)
+            return await read(commit, by_commit[commit])
         except Gap:
-            continue
-        found.update((event.position, event) for event in events if event.position in positions)
+            return ()
+
+    found: dict[int, Event] = {}
+    commits = list(by_commit)
+    for start in range(0, len(commits), PARALLEL_READS):
+        for events in await asyncio.gather(*map(read_one, commits[start : start + PARALLEL_READS])):
+            found.update((event.position, event) for event in events)
     return found

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from penstock.errors import QueueClosed
+from penstock.errors import QueueClosed, StoreError
 from penstock.kernel.events import Cancelled, Completed, EndEvent, Event, Failed
 from penstock.ports.backend import CancelledListener
 from penstock.runtime.tasks import Signal
+
+logger = logging.getLogger(__name__)
 
 
 class Listeners:
@@ -26,11 +29,19 @@ class Listeners:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """While anybody does, the engine looks for others' commits."""
+        """While anybody does, the engine looks for others' commits.
+
+        A store that is closed under a listener's read says no more than that it is away; the
+        listener is told what has happened.
+        """
         self._count += 1
         self._present.set()
         try:
             yield
+        except StoreError:
+            if self.is_closed:
+                raise QueueClosed from None
+            raise
         finally:
             self._count -= 1
             if self._count == 0:
@@ -105,7 +116,12 @@ class Listeners:
     def _tell_of_cancellations(self, events: Sequence[Event] | None) -> None:
         cancelled = [event for event in events or () if isinstance(event, Cancelled)]
         for tenant, tell in list(self._cancellations):
-            tell(None if events is None else [each for each in cancelled if each.tenant == tenant])
+            heard = None if events is None else [e for e in cancelled if e.tenant == tenant]
+            try:
+                tell(heard)
+            except Exception:
+                # The commit is true whatever a listener makes of it.
+                logger.exception("a listener failed at hearing of cancellations")
 
 
 def _resolve(waiting: dict[asyncio.Future[EndEvent | None], int], event: EndEvent | None) -> None:

@@ -12,10 +12,10 @@ def listing(state: QueueState, tenant: str, filter: Filter, at: float) -> list[J
     if tenancy is None:
         return []
     jobs = [job for job in tenancy.jobs.values() if filter.matches(job)]
-    jobs = [job for job in jobs if state.find(tenant, job.id, at) is not None]
-    return sorted(jobs, key=lambda job: job.life)
+    found = [state.look(tenant, job.id, at) for job in jobs]
+    return sorted([job for job in found if job is not None], key=lambda job: job.life)
 
 
 def named(totals: dict[State, int]) -> dict[str, int]:
-    """By the plain names of the states, for people and JSON; those without jobs are left out."""
-    return {state.value: totals[state] for state in State if totals.get(state)}
+    """By the plain names of the states, for people and JSON; 0 where no job is in one."""
+    return {state.value: totals.get(state, 0) for state in State}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from penstock.engines.names import WORKERS, encoded, leader_key
+from penstock.engines.names import WORKERS, leader_key, worker_key
 from penstock.errors import ObjectNotFound, PreconditionFailed, PutUnknown
 from penstock.ports.backend import WorkerRecord
 from penstock.ports.store import Create, ObjectStore, Overwrite, PutMode, Replace
@@ -29,11 +29,10 @@ class Presence:
         self._services = services
 
     async def register(self, record: WorkerRecord) -> None:
-        key = f"{WORKERS}{encoded(record.id)}.json"
-        await self._store.put(key, msgspec.json.encode(record), Overwrite())
+        await self._store.put(worker_key(record.id), msgspec.json.encode(record), Overwrite())
 
     async def unregister(self, id: str) -> None:
-        await self._store.delete(f"{WORKERS}{encoded(id)}.json")
+        await self._store.delete(worker_key(id))
 
     async def workers(self) -> list[WorkerRecord]:
         found: list[WorkerRecord] = []

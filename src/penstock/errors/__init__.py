@@ -6,8 +6,10 @@
     │   ├── InvalidJob                 a name, id, delay or option out of range
     │   ├── ArgumentsInvalid           they do not fit a task's annotations
     │   ├── InvalidTask                a function that can't be a task, or not under that name
-    │   ├── UnknownTask                no task of that name in this app
+    │   ├── InvalidHook                a function that can't be called as its hook is
+    │   ├── UnknownType                no task of that name in this app
     │   ├── InvalidOption              of the Spark data source: a table, option or value
+    │   ├── BatchTooLarge              one call of more than a commit can take
     │   ├── PayloadInvalid             the codec can't encode the value
     │   └── PayloadTooLarge            says its size and the limit
     ├── ResultInvalid                  it does not fit the task's annotation
@@ -19,6 +21,7 @@
     │   ├── LeaseLost                  the lease ran out or was taken over
     │   ├── JobCancelled               somebody cancelled it
     │   ├── JobFailed                  what `call` raises for a failed job
+    │   ├── ResultUndecodable          `call`: it completed, and its result can't be read here
     │   ├── CallTimeout (TimeoutError) `call` waited long enough; the job goes on
     │   ├── KeyHeld                    another live job holds the key
     │   └── WrongState                 e.g. replaying a job that has not failed
@@ -37,9 +40,12 @@
     │   └── MoveUnknown                nothing of that name has begun here
     ├── OutcomeUnknown                 it may or may not have happened; retrying is safe
     ├── QueueClosed                    the handle was closed
+    │   └── NotOpen                    it was made and not opened yet
+    ├── Forked                         the handle stayed behind in the parent process
     ├── Gap                            a reader asked for events that were vacuumed
     ├── StoredLate                     a stream had passed the place of an event that came later
     ├── NoQueue                        nothing is stored at that address
+    ├── HookFailed                     a start hook raised, so the worker does not begin
     ├── SparkFailed                    a Spark job ended with an error
     ├── ForeignWarehouse               a warehouse that holds something else
     ├── WarehouseMissing               no tables were ever written there
@@ -51,6 +57,7 @@
     │   ├── PutUnknown                 a put was sent, its fate is not known
     │   ├── StoreUnavailable           not now, and nothing was applied: network, throttling, 5xx
     │   ├── StoreDenied                credentials are missing, wrong or expired
+    │   ├── StoreRefused               it will never take this object: a name, a size
     │   ├── StoreMissing               the bucket or container does not exist
     │   ├── StoreFull                  no space left
     │   ├── StoreUnfit                 its conditional writes do not work
@@ -64,8 +71,12 @@ Each error carries its facts as attributes and says in its message what to do ne
 
 from __future__ import annotations
 
+from typing import Final
+
 from penstock.errors.input import (
     ArgumentsInvalid,
+    BatchTooLarge,
+    InvalidHook,
     InvalidInput,
     InvalidJob,
     InvalidOption,
@@ -73,7 +84,7 @@ from penstock.errors.input import (
     InvalidURL,
     PayloadInvalid,
     PayloadTooLarge,
-    UnknownTask,
+    UnknownType,
 )
 from penstock.errors.jobs import (
     CallTimeout,
@@ -84,6 +95,7 @@ from penstock.errors.jobs import (
     KeyHeld,
     LeaseLost,
     ResultInvalid,
+    ResultUndecodable,
     WrongState,
 )
 from penstock.errors.missing import MissingExtra, MissingJava
@@ -100,8 +112,11 @@ from penstock.errors.moves import (
 from penstock.errors.pipeline import ForeignWarehouse, SparkFailed, WarehouseBusy, WarehouseMissing
 from penstock.errors.queues import (
     ClockSkew,
+    Forked,
     Gap,
+    HookFailed,
     NoQueue,
+    NotOpen,
     OutcomeUnknown,
     QueueClosed,
     StoredLate,
@@ -121,19 +136,24 @@ from penstock.errors.stores import (
     StoreError,
     StoreFull,
     StoreMissing,
+    StoreRefused,
     StoreUnavailable,
     StoreUnfit,
 )
 
 __all__ = [
+    "BatchTooLarge",
     "ArgumentsInvalid",
     "BeingFilled",
     "CallTimeout",
     "ClockSkew",
     "Corrupt",
     "ForeignWarehouse",
+    "Forked",
     "FormatError",
     "Gap",
+    "HookFailed",
+    "InvalidHook",
     "InvalidInput",
     "InvalidJob",
     "InvalidOption",
@@ -157,6 +177,7 @@ __all__ = [
     "NewerFormat",
     "NoQueue",
     "NoVersions",
+    "NotOpen",
     "ObjectNotFound",
     "OutcomeUnknown",
     "PayloadInvalid",
@@ -166,6 +187,7 @@ __all__ = [
     "PutUnknown",
     "QueueClosed",
     "ResultInvalid",
+    "ResultUndecodable",
     "RunAborted",
     "RunProblem",
     "RunPublished",
@@ -176,15 +198,19 @@ __all__ = [
     "StoreError",
     "StoreFull",
     "StoreMissing",
+    "StoreRefused",
     "StoreUnavailable",
     "StoreUnfit",
     "StoredLate",
-    "UnknownTask",
+    "UnknownType",
     "Unsupported",
     "WarehouseBusy",
     "WarehouseMissing",
     "WrongState",
 ]
+
+PASSING: Final = (StoreError, OutcomeUnknown, BeingFilled, ClockSkew)
+"""What may be over in a moment: whoever has time says it, waits, and tries again."""
 
 for _name in __all__:
     # In tracebacks and logs they are called as everybody imports them.

@@ -8,12 +8,16 @@ from penstock.errors.root import PenstockError
 
 
 class MissingExtra(PenstockError, ImportError):
+    """An optional dependency is not installed; install penstock with that `extra`."""
+
     def __init__(self, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs an extra: pip install 'penstock[{extra}]'")
         self.extra = extra
 
 
 class MissingJava(PenstockError):
+    """Spark finds no Java that is new enough; install one of `version_min` or newer."""
+
     def __init__(self, version_min: int, found: Sequence[str]) -> None:
         there = "; ".join(found) or "there is none"
         super().__init__(

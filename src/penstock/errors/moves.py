@@ -16,12 +16,16 @@ class MoveProblem(PenstockError):
 
 
 class Moved(MoveProblem):
+    """The queue is at another address now; open it at `target`."""
+
     def __init__(self, target: str) -> None:
         super().__init__(f"this queue has moved to {target}; open it there")
         self.target = target
 
 
 class BeingFilled(MoveProblem):
+    """The queue takes in the jobs of another one; try again when all are there."""
+
     def __init__(self, source: str) -> None:
         super().__init__(
             f"this queue is being filled from {source} and opens when all is there; "
@@ -31,6 +35,8 @@ class BeingFilled(MoveProblem):
 
 
 class MoveConflict(MoveProblem):
+    """The target has jobs with the same ids or keys; remove them there, or choose another."""
+
     def __init__(self, conflicts: Sequence[str], count: int | None = None) -> None:
         count = len(conflicts) if count is None else count
         named = "; ".join(conflicts[:NAMED_MAX])
@@ -44,6 +50,8 @@ class MoveConflict(MoveProblem):
 
 
 class MoveUnverified(MoveProblem):
+    """What arrived is not what was sent; the source has it all: look into both, move again."""
+
     def __init__(self, difference: str) -> None:
         super().__init__(
             f"what arrived is not what was sent: {difference}. The target stays closed and the "
@@ -53,6 +61,8 @@ class MoveUnverified(MoveProblem):
 
 
 class MoveAborted(MoveProblem):
+    """The move was given up and can't go on; finish aborting it, then begin anew."""
+
     def __init__(self, peer: str) -> None:
         super().__init__(
             f"this move between here and {peer} was aborted; "
@@ -62,6 +72,8 @@ class MoveAborted(MoveProblem):
 
 
 class MoveBegun(MoveProblem):
+    """The target has adopted jobs, so the move can't be given up; run it again to finish it."""
+
     def __init__(self, jobs: int) -> None:
         super().__init__(
             f"{jobs:,} jobs were adopted by the target, so the move can't be aborted any more; "
@@ -71,6 +83,8 @@ class MoveBegun(MoveProblem):
 
 
 class MoveUnknown(MoveProblem):
+    """No move of that name has begun here; begin one with `penstock migrate`."""
+
     def __init__(self, move: str) -> None:
         super().__init__(f"no move {move!r} is known here; begin with `penstock migrate`")
         self.move = move

@@ -6,6 +6,8 @@ from penstock.errors.root import PenstockError
 
 
 class SparkFailed(PenstockError):
+    """A Spark job ended with an error; `cause` has Spark's own words."""
+
     def __init__(self, what: str, cause: str) -> None:
         super().__init__(f"{what} failed on Spark: {cause}")
         self.what = what
@@ -13,6 +15,8 @@ class SparkFailed(PenstockError):
 
 
 class ForeignWarehouse(PenstockError):
+    """The warehouse holds something else; name an empty place, or the one of this queue."""
+
     def __init__(self, warehouse: str, problem: str) -> None:
         super().__init__(
             f"{warehouse} can't take these tables: {problem}. Nothing in it was changed; "
@@ -23,6 +27,8 @@ class ForeignWarehouse(PenstockError):
 
 
 class WarehouseMissing(PenstockError):
+    """No tables were ever written there; `penstock pipeline run` makes them."""
+
     def __init__(self, warehouse: str) -> None:
         super().__init__(
             f"there is no warehouse at {warehouse}; `penstock pipeline run URL WAREHOUSE` makes one"
@@ -31,6 +37,8 @@ class WarehouseMissing(PenstockError):
 
 
 class WarehouseBusy(PenstockError):
+    """Others changed a table each time it was to be committed; run it again."""
+
     def __init__(self, table: str, tries: int) -> None:
         super().__init__(
             f"{table} could not be committed in {tries} tries: others changed it each time, or the "

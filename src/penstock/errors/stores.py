@@ -15,31 +15,50 @@ class StoreError(PenstockError):
 
 
 class ObjectNotFound(StoreError):
+    """Nothing is stored under that key; somebody has deleted it, or it never was there."""
+
     def __init__(self, store: str, key: str) -> None:
         super().__init__(store, key, "no such object")
 
 
 class PreconditionFailed(StoreError):
+    """Somebody else has written the object meanwhile; read it again, then decide again."""
+
     def __init__(self, store: str, key: str) -> None:
         super().__init__(store, key, "the object's condition was not met")
 
 
 class PutUnknown(StoreError):
+    """A put was sent and its fate is not known; look what is stored before you write again."""
+
     def __init__(self, store: str, key: str, cause: str) -> None:
         super().__init__(store, key, f"a put may or may not have been applied: {cause}")
 
 
 class StoreUnavailable(StoreError):
+    """The store does not answer or asks for patience, and nothing was applied; try again later."""
+
     def __init__(self, store: str, key: str, cause: str) -> None:
         super().__init__(store, key, f"unavailable for now: {cause}")
 
 
 class StoreDenied(StoreError):
+    """The store refuses these credentials; check that they are there, right and not expired."""
+
     def __init__(self, store: str, key: str, cause: str) -> None:
         super().__init__(store, key, f"access denied, check the credentials: {cause}")
 
 
+class StoreRefused(StoreError):
+    """Asking again gets the same answer: the store does not take this object."""
+
+    def __init__(self, store: str, key: str, cause: str) -> None:
+        super().__init__(store, key, f"the request was refused: {cause}")
+
+
 class StoreMissing(StoreError):
+    """The bucket, container or database does not exist; create it."""
+
     def __init__(self, store: str, cause: str) -> None:
         super().__init__(
             store, "", f"the bucket, container or database does not exist, create it: {cause}"
@@ -47,11 +66,15 @@ class StoreMissing(StoreError):
 
 
 class StoreFull(StoreError):
+    """The store has no space left; free some and try again, nothing was lost."""
+
     def __init__(self, store: str, key: str) -> None:
         super().__init__(store, key, "no space left; free some and retry, nothing was lost")
 
 
 class StoreUnfit(StoreError):
+    """The store does not honour conditional writes; use one that does."""
+
     def __init__(self, store: str, problem: str) -> None:
         super().__init__(
             store, "", f"{problem}, so a queue on it would lose jobs; use a store that honours it"
@@ -60,6 +83,8 @@ class StoreUnfit(StoreError):
 
 
 class NoVersions(StoreError):
+    """The bucket's versioning is off, and nobody said that it may; turn it on, or allow it."""
+
     def __init__(self, store: str) -> None:
         super().__init__(
             store,
@@ -79,12 +104,16 @@ class FormatError(PenstockError):
 
 
 class Corrupt(FormatError):
+    """Stored bytes are truncated, altered or not penstock's; restore them or run doctor."""
+
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(key, f"{problem}; nothing was changed. Restore the object or run doctor")
         self.problem = problem
 
 
 class NewerFormat(FormatError):
+    """Stored bytes were written by a later penstock; upgrade this one."""
+
     def __init__(self, key: str, level: int, known: int) -> None:
         super().__init__(
             key,

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from penstock.address import RECORD_SCHEMES, SERVER_SCHEMES, Address
 from penstock.client.queue import Queue
@@ -24,6 +24,8 @@ from penstock.stores.memory import MemoryStore
 from penstock.wiring import open as open_queue
 from penstock.wiring import open_records, open_store
 
+_PLACES: Final = ("endpoint", "prefix", "region", "schema")
+"""Options that say where a queue is; the benchmark's own is elsewhere."""
 PAYLOAD: Final = {"to": "user@example.com", "n": 12345}
 
 
@@ -56,7 +58,7 @@ async def measure(
     own = Prefixed(store, f"bench/{services.new_secret()}")
     counting = Counting(own)
     try:
-        async with open_queue(store=counting, layout=address.options.layout) as queue:
+        async with open_queue(store=counting, **_said(address)) as queue:
             bench = _Bench(queue, counting, services, shape, done)
             return [await bench.enqueue(), await bench.claim(), await bench.ack()], store.name
     finally:
@@ -73,7 +75,7 @@ async def _measure_records(
     beside = PurePath(address.path).parent
     with TemporaryDirectory(prefix="penstock-bench-", dir=beside) as folder:
         url = f"{address.scheme}://{folder}/queue.db"
-        async with open_queue(url, fsync=address.options.fsync) as queue:
+        async with open_queue(url, **_said(address)) as queue:
             bench = _Bench(queue, None, Services(), shape, done)
             phases = [await bench.enqueue(), await bench.claim(), await bench.ack()]
             return phases, f"{address.scheme}://{address.path}"
@@ -83,16 +85,25 @@ async def _measure_beside(
     address: Address, shape: Shape, done: Callable[[int], None]
 ) -> tuple[list[Measured], str]:
     services = Services()
-    options = replace(address.options, schema=f"penstock_bench_{services.new_secret()}")
+    name = f"penstock_bench_{services.new_secret()}"
+    options = replace(address.options, schema=name, prefix=name)
     store = open_records(replace(address, options=options), services)
     try:
-        async with open_queue(store=store) as queue:
+        async with open_queue(store=store, **_said(address)) as queue:
             bench = _Bench(queue, None, services, shape, done)
             phases = [await bench.enqueue(), await bench.claim(), await bench.ack()]
             return phases, queue.capabilities.backend
     finally:
         if isinstance(store, Droppable):
             await store.drop()
+
+
+def _said(address: Address) -> dict[str, Any]:
+    """What the URL says of the queue besides where it is: measured is what will be used."""
+    options = {
+        name: value for name, value in asdict(address.options).items() if name not in _PLACES
+    }
+    return {**options, **address.settings}
 
 
 class _Bench:

@@ -15,13 +15,16 @@ from penstock.errors import InvalidInput
 from penstock.kernel.events import Event
 from penstock.kernel.job import DEFAULT_CODEC, Job, State
 from penstock.ports.backend import QueueStats, Stats, WorkerRecord
-from penstock.wire.codecs import Codecs
+from penstock.wire.codecs import Codecs, Undecodable
 from penstock.wire.commit import encode_event
 
 _JOB_INTERNALS: Final = frozenset(
     {"lease", "ended_lease", "trail", "payload_key", "result_key", "life"}
 )
 _EVENT_INTERNALS: Final = frozenset({"operation"})
+
+_MARK: Final = "undecodable"
+"""In a portable record: which of its values are told about, since they could not be read."""
 
 _codecs: Final = Codecs()
 
@@ -32,6 +35,8 @@ def job_record(job: Job) -> dict[str, Any]:
     record = {name: fields[name] for name in fields if name not in _JOB_INTERNALS}
     return {
         **record,
+        "payload": told(job.payload),
+        "result": told(job.result),
         "state": job.state.value,
         "retry": {name: getattr(job.retry, name) for name in job.retry.__struct_fields__},
         "errors": [msgspec.to_builtins(error) for error in job.errors],
@@ -41,27 +46,45 @@ def job_record(job: Job) -> dict[str, Any]:
 def portable_job_record(job: Job) -> dict[str, Any]:
     """The same with its values as the log has them, so that nothing is lost on the way.
 
-    What JSON can't hold, the values of every codec but `json`, stands there in base64.
+    What JSON can't hold, the values of every codec but `json`, stands there in base64. What could
+    not be decoded stands there with its raw bytes, and `undecodable` says so.
     """
     record = job_record(job)
-    if job.codec != DEFAULT_CODEC and job.payload is not None:
-        record["payload"] = _packed(job.payload, job.codec)
-    if job.result_codec != DEFAULT_CODEC and job.result is not None:
-        record["result"] = _packed(job.result, job.result_codec)
+    values = {"payload": (job.payload, job.codec), "result": (job.result, job.result_codec)}
+    for name, (value, codec) in values.items():
+        if isinstance(value, Undecodable):
+            record[name] = value
+            record.setdefault(_MARK, []).append(name)
+        elif codec != DEFAULT_CODEC and value is not None:
+            record[name] = _packed(value, codec)
     return record
 
 
+def told(value: Any) -> Any:
+    """A value as people are shown it: of one that can't be decoded, its size and the reason."""
+    return value.told() if isinstance(value, Undecodable) else value
+
+
 def unpacked_payload(record: dict[str, Any]) -> Any:
-    """The payload in a portable record, as it was."""
+    """The payload in a portable record, as it was: `Undecodable` if it was exported as that."""
     payload, codec = record.get("payload"), record.get("codec") or DEFAULT_CODEC
+    marked = record.get(_MARK)
+    if isinstance(marked, list) and "payload" in marked:
+        try:
+            return msgspec.convert(payload, Undecodable)
+        except msgspec.ValidationError as error:
+            raise InvalidInput(f"the payload is not what an export writes: {error}") from None
     if codec == DEFAULT_CODEC or payload is None:
         return payload
     if not isinstance(payload, str):
         raise InvalidInput(f"a payload of the codec {codec!r} is written in base64")
     try:
-        return _codecs.decode(b64decode(payload, validate=True), codec)
+        value = _codecs.decode(b64decode(payload, validate=True), codec)
     except ValueError as error:
         raise InvalidInput(f"the payload is not base64 of the codec {codec!r}: {error}") from error
+    if isinstance(value, Undecodable):
+        raise InvalidInput(f"the payload can't be read: {value.reason}")
+    return value
 
 
 def event_record(event: Event) -> dict[str, Any]:
@@ -77,6 +100,7 @@ def stats_record(stats: Stats) -> dict[str, Any]:
         "jobs": stats.jobs,
         "commit": stats.commit,
         "at": stats.at,
+        "state_bytes": stats.state_bytes,
     }
 
 

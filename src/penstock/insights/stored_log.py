@@ -120,7 +120,7 @@ class LogCheckup:
         header = commit.header
         return Committed(
             header.commit, header.commit_id, header.at, commit.events, header.previous,
-            commit.chain, header.epoch, found.modified_at,
+            commit.chain, header.epoch, found.modified_at, header.clock,
         )  # fmt: skip
 
     def _require_beginning(self, commit: Committed) -> None:
@@ -167,7 +167,9 @@ class LogCheckup:
 
     async def _compare(self, commit: Committed) -> None:
         number = commit.commit
-        fold = checkpoint_of(self.state, commit=number, chain=commit.chain, at=commit.at)
+        fold = checkpoint_of(
+            self.state, commit=number, chain=commit.chain, at=commit.at, clock=commit.clock
+        )
         data = (await self._store.get(self._checkpoints[number])).data
         found = invariants.checkpoints_are_folds([(number, data)], {number: fold})
         self._findings.add("checkpoints are folds", found)

@@ -22,6 +22,7 @@ from penstock.insights.findings import (
     Law,
     stored,
 )
+from penstock.insights.stored_counters import COUNTERS, check_counters
 from penstock.kernel.invariants import Committed, Violation
 from penstock.kernel.job import Job
 from penstock.kernel.state import QueueState
@@ -57,6 +58,10 @@ class StoredRecords:
             return
         events = sum(len(commit.events) for commit in log)
         yield stored("events", "ok", f"{len(log):,} commits, {events:,} events")
+        try:
+            yield await check_counters(self._store)
+        except (FormatError, PenstockError) as error:
+            yield stored(COUNTERS, "fail", str(error))
         for check in await asyncio.to_thread(_judged, OF_EVERY_PART, log):
             yield check
         if first != FIRST_COMMIT:

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import groupby
 
-import msgspec
 from msgspec.structs import replace
 
 from penstock.engines.ledger.names import ARCHIVE, QUEUE
@@ -94,7 +93,9 @@ def misfit(job: Job, events: Sequence[JobEvent]) -> str | None:
     if not isinstance(first, Enqueued):
         return "its events do not begin with its enqueue"
     try:
-        made = born(first)
+        # The calls that began earlier lives are told by the events of those.
+        earlier = job.operations if first.operation is None else job.operations[:-1]
+        made = born(first, earlier)
         for event in events[1:]:
             made = apply(made, event)
     except IllegalTransition as error:
@@ -102,10 +103,9 @@ def misfit(job: Job, events: Sequence[JobEvent]) -> str | None:
     return None if _comparable(made) == _comparable(job) else "it is not what its events make of it"
 
 
-def _comparable(job: Job) -> tuple[Job, bytes]:
-    """Without its result, which may have been let go, nor what its payload is indented by."""
-    payload = msgspec.json.format(bytes(job.payload), indent=-1) if job.payload else b""
-    return replace(job, payload=ABSENT, result=ABSENT), payload
+def _comparable(job: Job) -> Job:
+    """Without its result, which may have been let go."""
+    return replace(job, result=ABSENT)
 
 
 def _log(

@@ -1,7 +1,9 @@
 """Commands decided one after the other, as of one moment, into the events of one commit.
 
-A batch first lets dead leases go, then takes its commands in order, each seeing what those before
-it did. An item that is refused answers with its error and changes nothing; the others go on.
+With its first command a batch lets dead leases go, then takes its commands in order, each seeing
+what those before it did. Without any it records nothing: whoever only looks must not need the right
+to write, nor room for it. An item that is refused answers with its error and changes nothing; the
+others go on.
 Where a command needs rows of an import that are not at hand, `NeedsChunk` is raised: the whole
 batch has to be taken back, and decided again when they are.
 """
@@ -27,6 +29,7 @@ from penstock.kernel.commands import (
     Beat,
     BeginFilling,
     Cancel,
+    CarryDepartures,
     CarryKeys,
     Claim,
     Configure,
@@ -59,6 +62,7 @@ from penstock.kernel.commands import (
     Success,
     Sweep,
     Unarchive,
+    Verdict,
 )
 from penstock.kernel.decide import Moment
 from penstock.kernel.events import (
@@ -106,12 +110,14 @@ class Batch:
         self._now = Moment(at, position_of(commit, index), luck)
         self._chunks = chunks
         self._admitted = 0
-        self._expired = 0
+        self._expired: int | None = None
+        """How many dead leases it has let go; None as long as it had no command."""
         state.pending.advance(at)
-        self._expire()
 
     def run(self, command: AnyCommand) -> Any:
         """Decides the command, installs what follows, and answers it."""
+        if self._expired is None:
+            self._expired = self._expire()
         if self._state.moves:
             moving.require_open(self._state, command)
         match command:
@@ -166,10 +172,11 @@ class Batch:
                 outcomes.append(error)
         return outcomes
 
-    def _expire(self) -> None:
-        for job in decide.dead_leases(self._state, self._now.at):
+    def _expire(self) -> int:
+        dead = decide.dead_leases(self._state, self._now.at)
+        for job in dead:
             self._emit(decide.expire(job, self._now))
-            self._expired += 1
+        return len(dead)
 
     def _enqueue(self, tenant: str, new: Submission) -> Receipt:
         event = decide.enqueue(self._state, tenant, new, self._now)
@@ -221,12 +228,12 @@ class Batch:
         self._emit(event)
         return event.lease_until
 
-    def _nack(self, tenant: str, failure: Failure) -> State:
+    def _nack(self, tenant: str, failure: Failure) -> Verdict:
         event = decide.nack(self._state, tenant, failure, self._now)
-        if isinstance(event, State):
-            return event
-        self._emit(event)
-        return self._state.tenancy(tenant).jobs[failure.id].state
+        if event is not None:
+            self._emit(event)
+        job = self._state.tenancy(tenant).jobs[failure.id]
+        return Verdict(job.state, job.run_at)
 
     def _release(self, tenant: str, item: Return) -> None:
         event = decide.release(self._state, tenant, item, self._now)
@@ -282,13 +289,18 @@ class Batch:
             self._emit(Configured(self._now.position, self._now.at, SYSTEM_TENANT, changed))
         return changed
 
+    def note_time(self) -> None:
+        """Says nothing but when: for a commit after which time goes on from another clock."""
+        if self._state.move is None:
+            now, before = self._now, self._state.swept_before
+            self._emit(Swept(now.position, now.at, SYSTEM_TENANT, before))
+
     def _housekeep(self, command: NoteCheckpoint | Sweep | MoveConsumer | DropConsumer) -> None:
         position, at, state = self._now.position, self._now.at, self._state
         match command:
-            case NoteCheckpoint() if command.commit > state.checkpoint_commit:
-                self._emit(
-                    Checkpointed(position, at, SYSTEM_TENANT, command.commit, command.size_bytes)
-                )
+            case NoteCheckpoint(commit=commit) if commit > state.checkpoint_commit:
+                size_bytes = command.size_bytes
+                self._emit(Checkpointed(position, at, SYSTEM_TENANT, commit, size_bytes))
             case Sweep() if command.before > state.swept_before:
                 self._emit(Swept(position, at, SYSTEM_TENANT, command.before))
             case MoveConsumer():
@@ -336,6 +348,10 @@ class Batch:
             case CarryKeys():
                 decided = (moving.carry_key(state, command, key, now) for key in command.keys)
                 return sum(map(self._emit_any, decided))
+            case CarryDepartures():
+                left = command.departed
+                carried = (moving.carry_departure(state, command, id, now) for id in left)
+                return sum(map(self._emit_any, carried))
             case EndFilling():
                 for event in moving.end_filling(state, command, now):
                     self._emit(event)

@@ -12,13 +12,12 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from msgspec import Raw, Struct
 
 from penstock.errors import PenstockError
+from penstock.kernel.departures import Departed
 from penstock.kernel.job import (
     ABSENT,
-    DEFAULT_ATTEMPTS,
     DEFAULT_CODEC,
     DEFAULT_PRIORITY,
     DEFAULT_QUEUE,
-    DEFAULT_TIMEOUT_SECONDS,
     Encoded,
     Job,
     Lease,
@@ -26,7 +25,7 @@ from penstock.kernel.job import (
 )
 from penstock.kernel.manifest import ImportObject
 from penstock.kernel.moves import Move
-from penstock.kernel.retry import DEFAULT_RETRY, RetryPolicy
+from penstock.kernel.retry import RetryPolicy
 from penstock.kernel.settings import Settings
 
 Answer = TypeVar("Answer", covariant=True)
@@ -50,13 +49,16 @@ class Submission(Struct, frozen=True, gc=False, omit_defaults=True):
     priority: int = DEFAULT_PRIORITY
     delay_seconds: float = 0.0
     run_at: float | None = None
-    max_attempts: int = DEFAULT_ATTEMPTS
-    retry: RetryPolicy = DEFAULT_RETRY
-    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    max_attempts: int | None = None
+    retry: RetryPolicy | None = None
+    timeout_seconds: float | None = None
     key: str | None = None
     unique_seconds: float = 0.0
     meta: dict[str, Any] | None = None
     trace: str | None = None
+    operation: str | None = None
+    """The call that hands it in: the same one again begins no other job. If it is the id, then the
+    id was made from it; None: the id was made just now, so that nobody can have used it before."""
 
 
 class Receipt(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -65,7 +67,7 @@ class Receipt(Struct, frozen=True, gc=False, omit_defaults=True):
     id: str
     status: Literal["queued", "duplicate", "completed"]
     state: State | None
-    """The state of the job that the id or key stands for; None if only its key is still held."""
+    """Of the job that the id or key stands for; None: it left, its key or this call is known."""
     result: Encoded | None = None
     """Of a completed job, if it is still at hand."""
     result_codec: str = DEFAULT_CODEC
@@ -74,6 +76,9 @@ class Receipt(Struct, frozen=True, gc=False, omit_defaults=True):
     """Of that job: an end of an earlier life of its id is not this one's."""
     since: int = 0
     """Where its latest opening stands in the events, if this enqueue was it: nor is one before."""
+
+    def __repr__(self) -> str:
+        return f"<Receipt {self.id} {self.status}>"
 
 
 class Enqueue(Command[list[Outcome[Receipt]]], frozen=True, gc=False, tag="enqueue"):
@@ -95,6 +100,7 @@ class Beat(Struct, frozen=True, gc=False, omit_defaults=True):
     lease: Lease
     lease_seconds: float
     progress: float | None = None
+    progress_message: str | None = None
 
 
 class Heartbeat(Command[list[Outcome[float]]], frozen=True, gc=False, tag="heartbeat"):
@@ -123,11 +129,18 @@ class Failure(Struct, frozen=True, gc=False, omit_defaults=True):
     retry: bool = True
     delay_seconds: float | None = None
     """When given, it replaces the policy's backoff."""
+    traceback: str | None = None
 
 
-class Nack(Command[list[Outcome[State]]], frozen=True, gc=False, tag="nack"):
-    """Answers the state that each job went to: pending again, or failed."""
+class Verdict(Struct, frozen=True, gc=False):
+    """Where a failed attempt leaves its job: pending again, or failed."""
 
+    state: State
+    run_at: float
+    """When it is due again, if it is pending."""
+
+
+class Nack(Command[list[Outcome[Verdict]]], frozen=True, gc=False, tag="nack"):
     items: list[Failure]
 
 
@@ -176,7 +189,7 @@ class Expire(Command[int], frozen=True, gc=False, tag="expire"):
 class Configure(Command[Settings], frozen=True, gc=False, tag="configure"):
     """Changes the named settings and answers all of them."""
 
-    changes: dict[str, float]
+    changes: dict[str, Any]
 
 
 class NoteCheckpoint(Command[None], frozen=True, gc=False, tag="note_checkpoint"):
@@ -305,6 +318,13 @@ class CarryKeys(Command[int], frozen=True, gc=False, tag="carry_keys"):
     keys: list[CarriedKey]
 
 
+class CarryDepartures(Command[int], frozen=True, gc=False, tag="carry_departures"):
+    """Knows the calls that the source knows; answers of how many jobs it did not before."""
+
+    move: str
+    departed: dict[str, Departed]
+
+
 class EndFilling(Command[Move], frozen=True, gc=False, tag="end_filling"):
     """Opens the target, with what concerns whole queues: everything is there and was compared."""
 
@@ -345,7 +365,14 @@ class FindConflicts(Command[list[str]], frozen=True, gc=False, tag="find_conflic
 
 
 MoveCommand: TypeAlias = (
-    MoveQueue | ReopenQueue | BeginFilling | Adopt | CarryKeys | EndFilling | AbortFilling
+    MoveQueue
+    | ReopenQueue
+    | BeginFilling
+    | Adopt
+    | CarryKeys
+    | CarryDepartures
+    | EndFilling
+    | AbortFilling
 )
 ImportCommand: TypeAlias = PublishImport | StageImport | AdvanceImport | AbortImport
 AnyCommand: TypeAlias = (

@@ -35,6 +35,7 @@ from penstock.kernel.commands import (
 )
 from penstock.kernel.events import (
     EXPIRED,
+    UNDECODABLE,
     Archived,
     Cancelled,
     Claimed,
@@ -53,9 +54,17 @@ from penstock.kernel.events import (
 from penstock.kernel.job import Job, Lease, State
 from penstock.kernel.moves import fence_base
 from penstock.kernel.segments import Head
+from penstock.kernel.settings import with_defaults
 from penstock.kernel.state import QueueState
+from penstock.kernel.tenancy import Hold
+from penstock.kernel.transitions import earlier_part
 
 EXPIRIES_PER_BATCH_MAX: Final = 100_000
+UNDECODABLE_SECONDS_MIN: Final = 1.0
+"""A job that nobody here can read is not due again at once, whatever its policy says: it would be
+first in line each time, and those behind it would wait for ever."""
+_DEAD: Final = frozenset({State.FAILED, State.CANCELLED})
+"""An id whose job is one of these, enqueued again, begins a new life."""
 
 
 class Moment(Struct):
@@ -67,33 +76,36 @@ class Moment(Struct):
     """Numbers in [0, 1), to spread retries."""
 
 
-def enqueue(
-    state: QueueState, tenant: str, new: Submission, now: Moment
-) -> Enqueued | Replayed | Receipt:
+def enqueue(state: QueueState, tenant: str, new: Submission, now: Moment) -> Enqueued | Receipt:
     known = state.find(tenant, new.id, now.at)
     if known is not None:
-        if known.state is State.FAILED and not _is_key_taken(state, known, now.at):
-            return _reopened(known, now)
-        return _receipt(known)
+        if known.state not in _DEAD or _is_repeat(new, known.operations):
+            return _receipt(known)
+    elif new.operation is not None:
+        departed = state.departed(tenant, new.id, now.at)
+        if departed is not None and _is_repeat(new, departed.operations):
+            return Receipt(new.id, "duplicate", None)
     if state.unadmitted(tenant, new.id) is not None:
         return Receipt(new.id, "duplicate", State.PENDING)
     key_until = None
     if new.key is not None:
-        hold = state.holder(tenant, (new.queue, new.type, new.key), now.at)
-        if hold is not None:
-            holder = state.find(tenant, hold.id, now.at)
-            if holder is None or holder.life != hold.life:
-                return Receipt(hold.id, "duplicate", None, life=hold.life)
-            return _receipt(holder)
         if new.unique_seconds > 0:
             key_until = now.at + new.unique_seconds
+        hold = state.holder(tenant, (new.queue, new.type, new.key), now.at)
+        if hold is not None:
+            if known is None or hold.life != known.life:
+                return _held_key(state, tenant, hold, now.at)
+            # It passes from the life before to this one, and what was promised then still holds.
+            key_until = max(key_until or 0.0, hold.until or 0.0)
     if new.payload_key is not None:
         require_unswept(state, "payload", new.payload_key)
     due = now.at + new.delay_seconds if new.run_at is None else new.run_at
+    attempts, retry, timeout_seconds = with_defaults(new, state.settings)
     return Enqueued(
         now.position, now.at, tenant, new.queue, new.type, new.id, now.position,
         max(now.at, due), new.payload, new.codec, new.payload_key, new.priority,
-        new.max_attempts, new.retry, new.timeout_seconds, new.key, key_until, new.meta, new.trace,
+        attempts, retry, timeout_seconds, new.key, key_until, new.meta, new.trace,
+        None if new.operation == new.id else new.operation,
     )  # fmt: skip
 
 
@@ -108,7 +120,7 @@ def claim(
     lease_until = at + command.lease_seconds
     base = fence_base(state.moves)
     events: list[Claimed] = []
-    for entry in tenancy.ready(command.queues, command.types):
+    for entry in tenancy.lanes.in_order(command.queues, command.types):
         job: Job | Head = entry[-1]
         if job.run_at > at:
             # Lanes may hold what another clock called due; here only this moment's time counts.
@@ -119,7 +131,7 @@ def claim(
         event = Claimed(
             position, at, job.tenant, job.queue, job.type, job.id, job.life,
             job.attempt + 1, command.operation, lease_until, job.enqueued_at, job.run_at,
-            command.worker, base and base + position,
+            command.worker, base and base + position, job.trail and earlier_part(job.trail),
         )  # fmt: skip
         events.append(event)
         if len(events) == count:
@@ -139,7 +151,7 @@ def heartbeat(state: QueueState, tenant: str, beat: Beat, now: Moment) -> Extend
         )  # fmt: skip
     return Progressed(
         now.position, now.at, tenant, job.queue, job.type, job.id, job.life,
-        job.attempt, lease_until, beat.progress, job.worker,
+        job.attempt, lease_until, beat.progress, job.worker, beat.progress_message,
     )  # fmt: skip
 
 
@@ -159,23 +171,24 @@ def ack(state: QueueState, tenant: str, success: Success, now: Moment) -> Comple
     )  # fmt: skip
 
 
-def nack(state: QueueState, tenant: str, failure: Failure, now: Moment) -> Retried | Failed | State:
-    """A state: this lease ended its attempt before, and that is where the job is now."""
-    if (settled := _settled(state, tenant, failure.id, failure.lease, now.at)) is not None:
-        return settled
+def nack(state: QueueState, tenant: str, failure: Failure, now: Moment) -> Retried | Failed | None:
+    """None: this lease ended its attempt before, and said so then."""
+    if _settled(state, tenant, failure.id, failure.lease, now.at):
+        return None
     job = held(state, tenant, failure.id, failure.lease, now.at)
     if not failure.retry or job.failures + 1 >= job.max_attempts:
-        return _failed(job, failure.kind, failure.error, now)
+        return _failed(job, failure.kind, failure.error, now, failure.traceback)
     return Retried(
         **_attempt_end(job, now, failures=job.failures + 1),
-        run_at=_retry_at(job, failure.delay_seconds, now),
+        run_at=_retry_at(job, failure.delay_seconds, now, failure.kind),
         kind=failure.kind,
         error=failure.error,
+        traceback=failure.traceback,
     )
 
 
 def release(state: QueueState, tenant: str, item: Return, now: Moment) -> Released | Snoozed | None:
-    if _settled(state, tenant, item.id, item.lease, now.at) is not None:
+    if _settled(state, tenant, item.id, item.lease, now.at):
         return None
     job = held(state, tenant, item.id, item.lease, now.at)
     end = _attempt_end(job, now, failures=job.failures)
@@ -239,7 +252,9 @@ def archive(state: QueueState, tenant: str, id: str, now: Moment) -> Archived | 
         raise WrongState(id, job.state.value, "archive")
     if job.archived_at is not None:
         return None
-    return Archived(now.position, now.at, tenant, job.queue, job.type, id, job.life)
+    return Archived(
+        now.position, now.at, tenant, job.queue, job.type, id, job.life, earlier_part(job.trail)
+    )
 
 
 def unarchive(state: QueueState, tenant: str, id: str, now: Moment) -> Unarchived | None:
@@ -278,12 +293,12 @@ def is_dead(state: QueueState, job: Job, at: float) -> bool:
     return job.lease_until + state.settings.clock_skew_seconds <= at
 
 
-def _settled(state: QueueState, tenant: str, id: str, lease: Lease, at: float) -> State | None:
+def _settled(state: QueueState, tenant: str, id: str, lease: Lease, at: float) -> bool:
+    """Whether this lease gave the job back, or failed it, before."""
     job = state.find(tenant, id, at)
-    if job is None or job.ended_lease != lease:
-        return None
     # A completion or a cancellation is no answer to a nack: `held` says what happened instead.
-    return None if job.state in (State.COMPLETED, State.CANCELLED) else job.state
+    is_another_end = job is not None and job.state in (State.COMPLETED, State.CANCELLED)
+    return job is not None and job.ended_lease == lease and not is_another_end
 
 
 def _is_key_taken(state: QueueState, job: Job, at: float) -> bool:
@@ -291,6 +306,19 @@ def _is_key_taken(state: QueueState, job: Job, at: float) -> bool:
         return False
     hold = state.holder(job.tenant, (job.queue, job.type, job.key), at)
     return hold is not None and hold.life != job.life
+
+
+def _is_repeat(new: Submission, operations: tuple[str, ...]) -> bool:
+    """Whether this very call began one of the lives that are remembered."""
+    operation = new.operation
+    return operation is None or operation == new.id or operation in operations
+
+
+def _held_key(state: QueueState, tenant: str, hold: Hold, at: float) -> Receipt:
+    holder = state.find(tenant, hold.id, at)
+    if holder is None or holder.life != hold.life:
+        return Receipt(hold.id, "duplicate", None, life=hold.life)
+    return _receipt(holder)
 
 
 def _receipt(job: Job) -> Receipt:
@@ -303,17 +331,21 @@ def _receipt(job: Job) -> Receipt:
 
 def _reopened(job: Job, now: Moment) -> Replayed:
     return Replayed(
-        now.position, now.at, job.tenant, job.queue, job.type, job.id, job.life, run_at=now.at
-    )
+        now.position, now.at, job.tenant, job.queue, job.type, job.id, job.life, now.at,
+        earlier_part(job.trail),
+    )  # fmt: skip
 
 
-def _failed(job: Job, kind: str, error: str, now: Moment) -> Failed:
-    return Failed(**_job_end(job, now, failures=job.failures + 1), kind=kind, error=error)
+def _failed(job: Job, kind: str, error: str, now: Moment, traceback: str | None = None) -> Failed:
+    end = _job_end(job, now, failures=job.failures + 1)
+    return Failed(**end, kind=kind, error=error, traceback=traceback)
 
 
-def _retry_at(job: Job, delay_seconds: float | None, now: Moment) -> float:
+def _retry_at(job: Job, delay_seconds: float | None, now: Moment, kind: str = "") -> float:
     if delay_seconds is None:
         delay_seconds = job.retry.delay_seconds(job.failures + 1, now.luck())
+    if kind == UNDECODABLE:
+        delay_seconds = max(delay_seconds, UNDECODABLE_SECONDS_MIN)
     return now.at + delay_seconds
 
 
@@ -349,10 +381,14 @@ def _job_end(job: Job, now: Moment, failures: int) -> dict[str, Any]:
 
 def require_unswept(state: QueueState, what: str, key: str) -> None:
     """A side object that a sweep may have deleted can't be published any more."""
-    if _named_at(key) < state.swept_before:
+    if named_at(key) < state.swept_before:
         raise InvalidJob(what, key, "it was stored too long ago and may be gone; send it again")
 
 
-def _named_at(key: str) -> float:
+def named_at(key: str) -> float:
     """When a side object was named: its nonce begins with the milliseconds, in hex."""
-    return int(key.rsplit("/", 1)[-1].split("-", 1)[0], 16) / 1_000
+    try:
+        return int(key.rsplit("/", 1)[-1].split("-", 1)[0], 16) / 1_000
+    except ValueError:
+        # Not one of ours: it was never named.
+        return 0.0

@@ -38,6 +38,11 @@ def commit_of(position: int) -> int:
     return position // EVENTS_PER_COMMIT
 
 
+def index_of(position: int) -> int:
+    """The place of an event in its commit."""
+    return position % EVENTS_PER_COMMIT
+
+
 class Fact(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event"):
     position: int
     at: float
@@ -71,6 +76,8 @@ class Enqueued(JobFact, frozen=True, gc=False, omit_defaults=True, tag="enqueued
     key_until: float | None = None
     meta: dict[str, Any] | None = None
     trace: str | None = None
+    operation: str | None = None
+    """The call that began this life; None if it made the id itself."""
 
 
 class Admitted(Enqueued, frozen=True, gc=False, omit_defaults=True, tag="admitted"):
@@ -106,6 +113,9 @@ class Adopted(Enqueued, frozen=True, gc=False, omit_defaults=True, tag="adopted"
     started_at: float | None = None
     ended_at: float | None = None
     archived_at: float | None = None
+    progress_message: str | None = None
+    updated_at: float = 0.0
+    operations: tuple[str, ...] = ()
 
 
 class Claimed(JobFact, frozen=True, gc=False, omit_defaults=True, tag="claimed"):
@@ -119,6 +129,9 @@ class Claimed(JobFact, frozen=True, gc=False, omit_defaults=True, tag="claimed")
     worker: str | None = None
     fence: int = 0
     """Of a queue that was filled from another one, whose fences were higher."""
+    earlier: tuple[int, ...] = ()
+    """Where transitions are that the job's trail lets go with this one: whoever follows the trail
+    goes on from here."""
 
     @property
     def lease(self) -> Lease:
@@ -136,6 +149,7 @@ class Progressed(JobFact, frozen=True, gc=False, omit_defaults=True, tag="progre
     lease_until: float
     progress: float
     worker: str | None = None
+    progress_message: str | None = None
 
 
 class _AttemptEnd(JobFact, frozen=True, gc=False, omit_defaults=True, tag_field="event"):
@@ -151,8 +165,17 @@ class Retried(_AttemptEnd, frozen=True, gc=False, omit_defaults=True, kw_only=Tr
     run_at: float
     kind: str
     error: str
+    traceback: str | None = None
+    """Here alone: a job keeps kind and message, so what it weighs in memory stays the same.
+
+    None: there was none. `STORED_BESIDE`: it is kept elsewhere, or was until it was vacuumed.
+    """
 
 
+STORED_BESIDE: Final = ""
+"""In the place of a traceback that an engine keeps apart from its event."""
+UNDECODABLE: Final = "undecodable"
+"""The kind of error of an attempt whose payload nobody here could read."""
 EXPIRED: Final = "expired"
 """The kind of error of an attempt whose lease ran out, also where it was the last."""
 
@@ -191,6 +214,7 @@ class Completed(_JobEnd, frozen=True, gc=False, omit_defaults=True, tag="complet
 class Failed(_JobEnd, frozen=True, gc=False, omit_defaults=True, kw_only=True, tag="failed"):
     kind: str
     error: str
+    traceback: str | None = None
 
 
 class Cancelled(_JobEnd, frozen=True, gc=False, omit_defaults=True, tag="cancelled"):
@@ -199,10 +223,11 @@ class Cancelled(_JobEnd, frozen=True, gc=False, omit_defaults=True, tag="cancell
 
 class Replayed(JobFact, frozen=True, gc=False, omit_defaults=True, tag="replayed"):
     run_at: float
+    earlier: tuple[int, ...] = ()
 
 
 class Archived(JobFact, frozen=True, gc=False, omit_defaults=True, tag="archived"):
-    pass
+    earlier: tuple[int, ...] = ()
 
 
 class Unarchived(JobFact, frozen=True, gc=False, omit_defaults=True, tag="unarchived"):
@@ -335,6 +360,14 @@ class KeyCarried(Fact, frozen=True, gc=False, omit_defaults=True, tag="key_carri
     until: float
 
 
+class DepartureCarried(Fact, frozen=True, gc=False, omit_defaults=True, tag="departure_carried"):
+    """What a job that had left the source has left behind is known here as well."""
+
+    id: str
+    until: float
+    operations: tuple[str, ...] = ()
+
+
 AttemptEvent: TypeAlias = Claimed | Extended | Progressed | Retried | Expired | Released | Snoozed
 EndEvent: TypeAlias = Completed | Failed | Cancelled
 JobEvent: TypeAlias = (
@@ -353,6 +386,7 @@ QueueEvent: TypeAlias = (
     | ImportEvent
     | MoveEvent
     | KeyCarried
+    | DepartureCarried
 )
 Event: TypeAlias = JobEvent | QueueEvent
 

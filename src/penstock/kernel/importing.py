@@ -33,6 +33,7 @@ from penstock.kernel.events import (
 from penstock.kernel.imports import StagedRun
 from penstock.kernel.manifest import ChunkPlace, Chunks, ImportObject, Row, SegmentRecord
 from penstock.kernel.segments import Segment, id_of
+from penstock.kernel.settings import with_defaults
 from penstock.kernel.state import QueueState
 
 ROWS_PER_BATCH: Final = 4_000
@@ -130,8 +131,8 @@ def admit(
         yield Admitted(
             now.position, now.at, source.tenant, record.queue, record.type, id, now.position,
             max(row.run_at or 0.0, source.at), row.payload, row.codec, None, record.priority,
-            row.max_attempts, row.retry, row.timeout_seconds, None, None, row.meta, row.trace,
-            source.at, source.run, source.position, number,
+            *with_defaults(row, state.settings), None, None, row.meta, row.trace,
+            None, source.at, source.run, source.position, number,
         )  # fmt: skip
 
 
@@ -208,5 +209,5 @@ def _submission(run: str, record: SegmentRecord, number: int, row: Row) -> Submi
     return Submission(
         row.id or id_of(run, number), record.type, row.payload, row.codec, None, record.queue,
         record.priority, 0.0, row.run_at, row.max_attempts, row.retry, row.timeout_seconds, row.key,
-        row.unique_seconds, row.meta, row.trace,
+        row.unique_seconds, row.meta, row.trace, id_of(run, number),
     )  # fmt: skip

@@ -8,7 +8,7 @@ their own are *staged* instead, and enqueued batch by batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar, assert_never
 
 from msgspec import Struct
 
@@ -18,6 +18,7 @@ from penstock.kernel.events import (
     ImportAborted,
     ImportAdvanced,
     Imported,
+    ImportEvent,
     ImportStaged,
 )
 from penstock.kernel.manifest import ImportObject
@@ -96,6 +97,19 @@ class Imports:
         return staged | set(self._open)
 
     # Applying
+
+    def apply(self, event: ImportEvent) -> None:
+        match event:
+            case Imported():
+                self.publish(event)
+            case ImportStaged():
+                self.stage(event)
+            case ImportAdvanced():
+                self.advance(event)
+            case ImportAborted():
+                self.abort(event)
+            case _:
+                assert_never(event)
 
     def publish(self, event: Imported) -> None:
         known = self.runs.get(event.run)

@@ -15,6 +15,8 @@ from penstock.kernel.retry import DEFAULT_RETRY, RetryPolicy
 
 DEFAULT_TENANT: Final = "default"
 DEFAULT_QUEUE: Final = "default"
+NO_SECONDS: Final = 0.0
+"""A delay that nobody asked for. Known by its identity, which is quicker than a check."""
 DEFAULT_PRIORITY: Final = 0
 DEFAULT_ATTEMPTS: Final = 4
 DEFAULT_TIMEOUT_SECONDS: Final = 300.0
@@ -116,12 +118,22 @@ class Job(Struct, omit_defaults=True, gc=False):
     started_at: float | None = None
     ended_at: float | None = None
     archived_at: float | None = None
+    updated_at: float = 0.0
+    """When something last happened to it, a heartbeat included."""
     trail: tuple[int, ...] = ()
     """Positions of the transitions after the first, newest last: where its history is."""
     source: int = 0
     """Of an imported job, the position of its import: its place in the order."""
     row: int = 0
     """Of an imported job, its number in the import."""
+    progress_message: str | None = None
+    """What the attempt said with its latest progress."""
+    expired: bool = False
+    """Of a job that was looked at: it is stored as running, but its lease is dead, and the next
+    write, claim or `expire()` records it. Never stored."""
+    operations: tuple[str, ...] = ()
+    """The calls that began this life of the id and those before it, newest last; but for one that
+    made the id itself."""
 
     @property
     def is_terminal(self) -> bool:

@@ -48,8 +48,8 @@ class Leases:
 
     def of_claim(self, tenant: str, operation: str) -> list[Job]:
         """What a claim still holds, in the order in which it was given."""
-        jobs = self._claims.get((tenant, operation), {}).values()
-        return sorted(jobs, key=lambda job: job.trail[-1])
+        jobs = self._claims.get((tenant, operation))
+        return [] if jobs is None else sorted(jobs.values(), key=lambda job: job.trail[-1])
 
     def next_until(self) -> float | None:
         """When the next lease runs out, at the earliest."""
@@ -86,6 +86,15 @@ class Leases:
             heappop(self._bounds)
             if counts:
                 del self._bounded[claim]
+
+
+def seen(job: Job, at: float, clock_skew_seconds: float) -> Job:
+    """The job as it is shown to whoever only looks: a dead lease that nobody has recorded shows."""
+    if job.lease_until is None or job.lease_until + clock_skew_seconds > at:
+        return job
+    shown: Job = job.__copy__()  # type: ignore[attr-defined]
+    shown.expired = True
+    return shown
 
 
 def _until(job: Job) -> float:

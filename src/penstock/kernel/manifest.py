@@ -14,12 +14,10 @@ from msgspec import Raw, Struct
 
 from penstock.kernel.job import (
     ABSENT,
-    DEFAULT_ATTEMPTS,
     DEFAULT_CODEC,
     DEFAULT_PRIORITY,
-    DEFAULT_TIMEOUT_SECONDS,
 )
-from penstock.kernel.retry import DEFAULT_RETRY, RetryPolicy
+from penstock.kernel.retry import RetryPolicy
 
 CHUNK_ROWS_MAX: Final = 1_000
 CHUNK_BYTES_MAX: Final = 1024 * 1024
@@ -32,9 +30,9 @@ class Row(Struct, frozen=True, gc=False, omit_defaults=True):
     payload: Raw = ABSENT
     run_at: float | None = None
     codec: str = DEFAULT_CODEC
-    max_attempts: int = DEFAULT_ATTEMPTS
-    retry: RetryPolicy = DEFAULT_RETRY
-    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    max_attempts: int | None = None
+    retry: RetryPolicy | None = None
+    timeout_seconds: float | None = None
     meta: dict[str, Any] | None = None
     trace: str | None = None
     id: str | None = None

@@ -72,6 +72,8 @@ def under_way(moves: Sequence[Move]) -> Move | None:
 
 def fence_base(moves: Sequence[Move]) -> int:
     """What fences are counted from here, so that they go on growing for jobs that came along."""
+    if not moves:
+        return 0
     return max((move.fences for move in moves if move.phase is Phase.FILLED), default=0)
 
 

@@ -23,6 +23,7 @@ from penstock.kernel.commands import (
     AnyCommand,
     BeginFilling,
     CarriedKey,
+    CarryDepartures,
     CarryKeys,
     DropConsumer,
     EndFilling,
@@ -39,6 +40,7 @@ from penstock.kernel.events import (
     SYSTEM_TENANT,
     Adopted,
     Configured,
+    DepartureCarried,
     Event,
     FillingAborted,
     FillingBegun,
@@ -127,10 +129,11 @@ def adopt(state: QueueState, command: Adopt, job: Job, now: Moment) -> Adopted |
     return Adopted(
         now.position, now.at, command.tenant, job.queue, job.type, job.id, now.position,
         job.run_at, job.payload, job.codec, job.payload_key, job.priority, job.max_attempts,
-        job.retry, job.timeout_seconds, job.key, job.key_until, job.meta, job.trace, job.state,
-        job.enqueued_at, job.attempt, job.failures, job.result, job.result_codec, job.result_key,
-        job.errors, job.progress, job.worker, job.lease, job.lease_until, job.ended_lease,
-        job.started_at, job.ended_at, job.archived_at,
+        job.retry, job.timeout_seconds, job.key, job.key_until, job.meta, job.trace, None,
+        job.state, job.enqueued_at, job.attempt, job.failures, job.result, job.result_codec,
+        job.result_key, job.errors, job.progress, job.worker, job.lease, job.lease_until,
+        job.ended_lease, job.started_at, job.ended_at, job.archived_at, job.progress_message,
+        job.updated_at, job.operations,
     )  # fmt: skip
 
 
@@ -152,6 +155,21 @@ def carry_key(
         now.position, now.at, command.tenant, *scope, carried.id,
         now.position if job is None else job.life, carried.until,
     )  # fmt: skip
+
+
+def carry_departure(
+    state: QueueState, command: CarryDepartures, id: str, now: Moment
+) -> DepartureCarried | None:
+    """None: it is known already, its time is up, or its id has a job here."""
+    move, left = _filling(state, command.move), command.departed[id]
+    if move.phase is Phase.FILLED or left.until <= state.as_of(now.at):
+        return None
+    if state.find(command.tenant, id, now.at) is not None:
+        return None
+    known = state.departed(command.tenant, id, now.at)
+    if known is not None and known.until >= left.until:
+        return None
+    return DepartureCarried(now.position, now.at, command.tenant, id, left.until, left.operations)
 
 
 def end_filling(state: QueueState, command: EndFilling, now: Moment) -> Iterator[Event]:

@@ -36,13 +36,14 @@ class Ranking:
     def push(self, entry: Entry) -> None:
         heappush(self._heap, entry)
 
-    def note_death(self) -> None:
-        """Some entry's job has changed; to be called once for each that dies."""
+    def note_death(self) -> bool:
+        """Some entry's job has changed; to be called once for each that dies. Whether any lives."""
         self._dead += 1
         if self._dead > _DEAD_ENTRIES_MIN and self._dead * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if self._is_current(entry[-1])]
             heapify(self._heap)
             self._dead = 0
+        return len(self._heap) > self._dead
 
     def first(self) -> Entry | None:
         heap = self._heap

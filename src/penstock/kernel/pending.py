@@ -24,20 +24,25 @@ class Pending:
         self.at = max(self.at, at)
         scheduled = self.scheduled
         while (entry := scheduled.first()) is not None and entry[0] <= self.at:
-            self._make_ready(scheduled.pop_first()[-1])
+            due = scheduled.pop_first()[-1]
+            self._count_scheduled(due, -1)
+            self._make_ready(due)
+            self._tenants[due.tenant].queue_counts(due.queue).view = None
 
     def add(self, pending: Job | Head) -> None:
         if pending.run_at <= self.at:
             self._make_ready(pending)
         else:
             self.scheduled.push((pending.run_at, pending.life, pending))
+            self._count_scheduled(pending, 1)
 
     def note_death(self, pending: Job | Head) -> None:
         """It waits no longer, or as another version."""
         if pending.run_at <= self.at:
-            self._tenants[pending.tenant].lanes[pending.queue][pending.type].note_death()
+            self._tenants[pending.tenant].lanes.note_death(pending)
         else:
             self.scheduled.note_death()
+            self._count_scheduled(pending, -1)
 
     def show(self, head: Head) -> None:
         tenancy = self._tenants.get(head.tenant)
@@ -45,16 +50,27 @@ class Pending:
             tenancy = self._tenants[head.tenant] = Tenancy(head.tenant)
         tenancy.heads[head.id] = head
         self.add(head)
+        tenancy.queue_counts(head.queue).view = None
 
     def hide(self, head: Head) -> None:
-        del self._tenants[head.tenant].heads[head.id]
+        tenancy = self._tenants[head.tenant]
+        del tenancy.heads[head.id]
         self.note_death(head)
+        tenancy.queue_counts(head.queue).view = None
 
     def _make_ready(self, pending: Job | Head) -> None:
-        place = pending.source or pending.life
-        self._tenants[pending.tenant].lane(pending.queue, pending.type).push(
-            (pending.priority, pending.run_at, place, pending.row, pending)
-        )
+        self._tenants[pending.tenant].lanes.push(pending)
+
+    def _count_scheduled(self, pending: Job | Head, change: int) -> None:
+        # A head is no job: those that it stands for are counted from their segment.
+        if isinstance(pending, Job):
+            scheduled = self._tenants[pending.tenant].scheduled
+            types = scheduled.setdefault(pending.queue, {})
+            types[pending.type] = types.get(pending.type, 0) + change
+            if not types[pending.type]:
+                del types[pending.type]
+                if not types:
+                    del scheduled[pending.queue]
 
     def _is_current(self, pending: Job | Head) -> bool:
         tenancy = self._tenants.get(pending.tenant)

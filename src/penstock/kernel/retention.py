@@ -64,9 +64,14 @@ class Retention:
 
 def has_lapsed(job: Job, settings: Settings, at: float) -> bool:
     """Whether an ended job has outlived its retention."""
+    return lapses_at(job, settings) <= at
+
+
+def lapses_at(job: Job, settings: Settings) -> float:
+    """When an ended job has outlived its retention."""
     if job.archived_at is not None:
-        return job.archived_at + settings.archive_ttl_seconds <= at
+        return job.archived_at + settings.archive_ttl_seconds
     assert job.ended_at is not None
     if job.state is State.COMPLETED:
-        return job.ended_at + settings.result_ttl_seconds <= at
-    return job.ended_at + settings.dead_letter_ttl_seconds <= at
+        return job.ended_at + settings.result_ttl_seconds
+    return job.ended_at + settings.dead_letter_ttl_seconds

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from penstock.errors import InvalidJob
-
-
-def require_number(name: str, value: object) -> float:
-    """JSON has no other: an infinite one would come back as nothing, and nobody could read it."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        raise InvalidJob(name, value, "it must be a finite number")
-    return value
+from penstock.kernel.plain import plain_number, plain_seconds
 
 
 class RetryPolicy(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -28,11 +21,9 @@ class RetryPolicy(Struct, frozen=True, gc=False, omit_defaults=True):
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
-            number = require_number(f"retry.{name}", getattr(self, name))
+            plain = plain_seconds if name.endswith("_seconds") else plain_number
             # Whole numbers are stored as they will be read, so that all have the same bytes.
-            force_setattr(self, name, float(number))
-        if self.initial_seconds < 0:
-            raise InvalidJob("retry.initial_seconds", self.initial_seconds, "it must be 0 or more")
+            force_setattr(self, name, float(plain(f"retry.{name}", getattr(self, name))))
         if self.multiplier < 1:
             raise InvalidJob("retry.multiplier", self.multiplier, "it must be 1 or more")
         if self.max_seconds < self.initial_seconds:

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from penstock.kernel.job import Job
 from penstock.kernel.manifest import Chunk, ChunkPlace, ImportObject, Row, SegmentRecord
+from penstock.kernel.settings import Settings, with_defaults
 
 SEPARATOR: Final = "."
 
@@ -121,6 +122,12 @@ class Segment:
             if count:
                 yield self.record.chunks[index], place, count
 
+    def scheduled(self, at: float) -> int:
+        """How many rows wait in chunks that are not due by then: the last ones of the segment."""
+        chunk = bisect_right(self.record.chunks, at, key=lambda chunk: chunk.run_at)
+        first = max(self._row_starts[chunk], self.reached)
+        return self.end - first - sum(row >= first for row in self.ahead)
+
     def head(self) -> Head:
         source, record, row = self.source, self.record, self._row_starts[self.chunk]
         run_at = max(record.chunks[self.chunk].run_at, source.at)
@@ -159,16 +166,16 @@ class Waiting(Struct, frozen=True, eq=False):
     def place(self) -> ChunkPlace:
         return self.segment.place_of(self.row)
 
-    def job(self, row: Row) -> Job:
+    def job(self, row: Row, settings: Settings) -> Job:
         """The pending job that it is, before its life in the log begins."""
         source, record = self.segment.source, self.segment.record
         job = Job(
             id_of(source.run, self.row), source.tenant, record.queue, record.type, source.position,
             source.at, max(row.run_at or 0.0, source.at), row.payload.copy(), row.codec,
         )  # fmt: skip
-        job.priority, job.max_attempts, job.retry = record.priority, row.max_attempts, row.retry
-        job.timeout_seconds, job.meta, job.trace = row.timeout_seconds, row.meta, row.trace
-        job.source, job.row = source.position, self.row
+        job.max_attempts, job.retry, job.timeout_seconds = with_defaults(row, settings)
+        job.priority, job.meta, job.trace = record.priority, row.meta, row.trace
+        job.source, job.row, job.updated_at = source.position, self.row, source.at
         return job
 
 

@@ -16,6 +16,7 @@ from typing import assert_never
 
 from penstock.kernel import moves
 from penstock.kernel.changes import Changes, Undo
+from penstock.kernel.departures import Departed, Departures, behind, left_behind
 from penstock.kernel.events import (
     Admitted,
     Adopted,
@@ -23,13 +24,11 @@ from penstock.kernel.events import (
     Configured,
     ConsumerDropped,
     ConsumerMoved,
+    DepartureCarried,
     Enqueued,
     Event,
     FillingEnded,
-    ImportAborted,
-    ImportAdvanced,
-    Imported,
-    ImportStaged,
+    ImportEvent,
     JobEvent,
     JobFact,
     KeyCarried,
@@ -43,12 +42,12 @@ from penstock.kernel.events import (
 )
 from penstock.kernel.imports import Imports
 from penstock.kernel.job import ABSENT, Job, State
-from penstock.kernel.leases import Leases
+from penstock.kernel.leases import Leases, seen
 from penstock.kernel.pending import Pending
 from penstock.kernel.retention import Retention, has_lapsed
 from penstock.kernel.segments import Head, Waiting
 from penstock.kernel.settings import DEFAULT_SETTINGS, Settings
-from penstock.kernel.tenancy import Hold, Scope, Tenancy
+from penstock.kernel.tenancy import Hold, Scope, Tenancy, hold_of
 from penstock.kernel.transitions import apply, born
 
 
@@ -69,6 +68,7 @@ class QueueState:
         self.imports = Imports(self.pending.show, self.pending.hide, self._release)
         self.leases = Leases()
         self.retention = Retention(self.is_current)
+        self.departures = Departures()
         self._left: list[Job] = []
         """Jobs that have left since the last `seal`."""
         self._key_expiries: list[tuple[float, str, Scope, int]] = []
@@ -102,6 +102,21 @@ class QueueState:
             return job
         return None if has_lapsed(job, self.settings, self.as_of(at)) else job
 
+    def look(self, tenant: str, id: str, at: float) -> Job | None:
+        """The same for whoever only looks: a dead lease that nobody has recorded shows."""
+        job = self.find(tenant, id, at)
+        if job is None or job.lease_until is None:
+            return job
+        return seen(job, self.as_of(at), self.settings.clock_skew_seconds)
+
+    def departed(self, tenant: str, id: str, at: float) -> Departed | None:
+        """What the latest job of an id has left behind, if it left not long ago, noted or not."""
+        tenancy = self.tenants.get(tenant)
+        job = tenancy.jobs.get(id) if tenancy is not None else None
+        if job is None:
+            return self.departures.find(tenant, id, self.as_of(at))
+        return left_behind(job, self.settings, self.as_of(at))
+
     def unadmitted(self, tenant: str, id: str) -> Waiting | None:
         """An imported job that waits to be admitted, unless somebody else has its id."""
         if not self.imports.sources:
@@ -125,16 +140,17 @@ class QueueState:
     def apply(self, event: Event) -> None:
         if isinstance(event, Enqueued):
             tenancy = self.tenancy(event.tenant)
-            lapsed = tenancy.jobs.get(event.id)
-            if lapsed is not None:
-                # Its time was up although no commit had let it go: this one does, for a new life.
-                self._leave(lapsed, event.at)
-            job = born(event)
+            before = tenancy.jobs.get(event.id)
+            if before is not None:
+                # It is dead, or its time was up and no commit had let it go: this one does.
+                self._leave(before, event.at)
+            departed = self.departures.find(event.tenant, event.id, event.at)
+            job = born(event) if departed is None else born(event, departed.operations)
             self._replace(tenancy, None, job)
             if isinstance(event, Adopted):
                 self._set("moves", moves.after(self.moves, event))
             if job.key is not None and not job.is_terminal:
-                self._hold_key(tenancy, (job.queue, job.type, job.key), _hold_of(job))
+                self._hold_key(tenancy, (job.queue, job.type, job.key), hold_of(job))
             elif isinstance(event, Admitted):
                 self.imports.admit(event)
         elif isinstance(event, JobFact):
@@ -148,6 +164,9 @@ class QueueState:
             if isinstance(event, FillingEnded):
                 self.imports.carry(event)
             return
+        if isinstance(event, ImportEvent):
+            self.imports.apply(event)
+            return
         match event:
             case Paused():
                 self._change_paused(event.tenant, event.queue, paused=True)
@@ -160,21 +179,16 @@ class QueueState:
                 self._set("checkpoint_bytes", event.size_bytes)
             case Swept():
                 self._set("swept_before", event.before)
+                # A new dict: what this batch released before is taken back in the old one.
                 kept = {key: at for key, at in self.released.items() if at >= event.before}
                 self._set("released", kept)
                 self.imports.forget(event.before)
-            case Imported():
-                self.imports.publish(event)
-            case ImportStaged():
-                self.imports.stage(event)
-            case ImportAdvanced():
-                self.imports.advance(event)
-            case ImportAborted():
-                self.imports.abort(event)
             case KeyCarried():
                 scope = (event.queue, event.type, event.key)
                 hold = Hold(event.id, event.life, event.until)
                 self._hold_key(self.tenancy(event.tenant), scope, hold)
+            case DepartureCarried():
+                self.departures.carry(event)
             case ConsumerMoved():
                 moved = {event.consumer: (event.reached, event.at)}
                 self._set("consumers", {**self.consumers, **moved})
@@ -198,7 +212,7 @@ class QueueState:
         self._replace(tenancy, before, after)
         if after.key is not None:
             if isinstance(event, Replayed):
-                self._hold_key(tenancy, (after.queue, after.type, after.key), _hold_of(after))
+                self._hold_key(tenancy, (after.queue, after.type, after.key), hold_of(after))
             elif after.is_terminal:
                 self._free_key(tenancy, after, event.at)
 
@@ -208,17 +222,19 @@ class QueueState:
         assert self._undo is None, "one batch at a time"
         self._undo = Undo()
         self.imports.begin()
+        self.departures.begin()
 
     def settle(self) -> None:
         """What was applied since `begin` stands."""
         self._undo = None
         self.imports.settle()
+        self.departures.settle()
 
     def changed(self) -> Changes:
         """What everything since `begin` amounts to."""
         undo = self._undo
         assert undo is not None, "nothing was begun"
-        return undo.net()
+        return undo.net(self.departures.changed())
 
     def rollback(self) -> None:
         """Takes back everything since `begin`."""
@@ -229,17 +245,15 @@ class QueueState:
             # As a copy, so that the old version's entries, which are dead, stay dead.
             self._replace(tenancy, tenancy.jobs.get(id), old and copy(old))
         for tenant, scope, hold in reversed(undo.keys):
-            self._put_hold(self.tenants[tenant], scope, hold)
-            if hold is not None and hold.until is not None:
-                heappush(self._key_expiries, (hold.until, tenant, scope, hold.life))
+            self._hold_key(self.tenants[tenant], scope, hold)
         self._left.clear()
         for job in undo.left:
-            counts = self.tenants[job.tenant].queue_counts(job.queue)
-            counts.now[job.state] -= 1
-            counts.left[job.state] -= 1
+            self.tenants[job.tenant].queue_counts(job.queue).count_left(job.state, -1)
         for tenant, queue, was_paused in reversed(undo.paused):
             self._change_paused(tenant, queue, paused=was_paused)
         self.imports.rollback()
+        undo.take_back_released()
+        self.departures.rollback()
         for name, value in undo.fields.items():
             setattr(self, name, value)
 
@@ -257,6 +271,7 @@ class QueueState:
                 if limit is None or job.trail[-1] < limit:
                     self._leave(job, at)
             self._let_keys_go(at)
+            self.departures.forget(at)
         self._let_results_go()
         left, self._left = self._left, []
         return left
@@ -269,7 +284,9 @@ class QueueState:
         assert subject is not None
         if self._undo is not None:
             self._undo.jobs.append((tenancy, subject.id, before))
-        now = tenancy.queue_counts(subject.queue).now
+        counts = tenancy.queue_counts(subject.queue)
+        counts.view = None
+        now = counts.now
         if after is None:
             del tenancy.jobs[subject.id]
         else:
@@ -304,14 +321,15 @@ class QueueState:
         self._left.append(job)
         if self._undo is not None:
             self._undo.left.append(job)
+        self.departures.remember(job.tenant, job.id, behind(job, self.settings, at))
         tenancy = self.tenants[job.tenant]
         self._replace(tenancy, job, None)
-        counts = tenancy.queue_counts(job.queue)
-        counts.now[job.state] += 1
-        counts.left[job.state] += 1
+        tenancy.queue_counts(job.queue).count_left(job.state, 1)
 
     def _release(self, key: str, at: float) -> None:
-        self._set("released", {**self.released, key: at})
+        if self._undo is not None:
+            self._undo.released.append((self.released, key, self.released.get(key)))
+        self.released[key] = at
 
     def _let_results_go(self) -> None:
         retention = self.retention
@@ -325,9 +343,9 @@ class QueueState:
 
     # Keys
 
-    def _hold_key(self, tenancy: Tenancy, scope: Scope, hold: Hold) -> None:
+    def _hold_key(self, tenancy: Tenancy, scope: Scope, hold: Hold | None) -> None:
         self._put_hold(tenancy, scope, hold)
-        if hold.until is not None:
+        if hold is not None and hold.until is not None:
             heappush(self._key_expiries, (hold.until, tenancy.name, scope, hold.life))
 
     def _free_key(self, tenancy: Tenancy, job: Job, at: float) -> None:
@@ -360,10 +378,11 @@ class QueueState:
         tenancy = self.tenancy(tenant)
         if self._undo is not None:
             self._undo.paused.append((tenant, queue, queue in tenancy.paused))
+        tenancy.queue_counts(queue).view = None
         if paused:
-            tenancy.paused.add(queue)
+            tenancy.lanes.pause(queue)
         else:
-            tenancy.paused.discard(queue)
+            tenancy.lanes.resume(queue)
 
     def _set(self, name: str, value: object) -> None:
         if self._undo is not None:
@@ -377,10 +396,4 @@ class QueueState:
         self._index(job)
 
     def adopt_hold(self, tenant: str, scope: Scope, hold: Hold) -> None:
-        self.tenancy(tenant).keys[scope] = hold
-        if hold.until is not None:
-            heappush(self._key_expiries, (hold.until, tenant, scope, hold.life))
-
-
-def _hold_of(job: Job) -> Hold:
-    return Hold(job.id, job.life, job.key_until)
+        self._hold_key(self.tenancy(tenant), scope, hold)

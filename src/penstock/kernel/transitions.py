@@ -60,12 +60,15 @@ TABLE: Final[dict[tuple[State | None, str], State]] = {
 _CARRIED: Final = (
     "state", "enqueued_at", "attempt", "failures", "result_codec", "result_key", "errors",
     "progress", "worker", "lease", "lease_until", "ended_lease", "started_at", "ended_at",
-    "archived_at",
+    "archived_at", "progress_message", "updated_at", "operations",
 )  # fmt: skip
 """What an adopted job brings along beside what every job begins with."""
 
+OPERATIONS_KEPT: Final = 8
+"""Of so many lives of an id the calls that began them are known."""
 TRAIL_POSITIONS_MAX: Final = 64
-"""Beyond this many transitions the oldest positions are let go; history then scans the log."""
+"""With this many the next claim, replay or archival takes the older half over (`earlier_part`). No
+job goes on for long without one of these, so a trail has a few more at most."""
 
 
 class IllegalTransition(AssertionError):
@@ -91,7 +94,8 @@ _NEXT: Final[dict[tuple[State, type[JobEvent]], State]] = {
 }
 
 
-def born(event: Enqueued) -> Job:
+def born(event: Enqueued, earlier: tuple[str, ...] = ()) -> Job:
+    """`earlier` are the operations of the lives that its id had before."""
     # `copy` lets go of the buffer that a decoded payload is a view into; a fresh one is kept as is.
     job = Job(
         event.id, event.tenant, event.queue, event.type, event.life, event.at, event.run_at,
@@ -99,11 +103,21 @@ def born(event: Enqueued) -> Job:
         0, 0, event.max_attempts, event.retry, event.timeout_seconds, event.key,
         event.key_until, event.meta, event.trace,
     )  # fmt: skip
+    job.updated_at = event.at
+    if event.operation is not None:
+        job.operations = (*earlier[1 - OPERATIONS_KEPT :], event.operation)
+    elif earlier:
+        job.operations = earlier
     if isinstance(event, Admitted):
         job.enqueued_at, job.source, job.row = event.enqueued_at, event.source, event.row
     elif isinstance(event, Adopted):
         _go_on(job, event)
     return job
+
+
+def earlier_part(trail: tuple[int, ...]) -> tuple[int, ...]:
+    """What a job's trail lets go with its next transition, which has to say where that is."""
+    return trail[: TRAIL_POSITIONS_MAX // 2] if len(trail) >= TRAIL_POSITIONS_MAX else ()
 
 
 def state_after(before: State | None, event: JobEvent) -> State | None:
@@ -114,15 +128,18 @@ def state_after(before: State | None, event: JobEvent) -> State | None:
 def apply(job: Job, event: JobEvent) -> Job:
     """The job after the event. The one that was passed in stays as it was."""
     after: Job = job.__copy__()  # type: ignore[attr-defined]  # copy.copy would only look it up
+    after.updated_at = event.at
     after.state = _NEXT.get((job.state, event.__class__)) or next_state(job.state, event.event)
+    dropped = 0
     match event:
         case Claimed():
+            dropped = len(event.earlier)
             after.attempt = event.attempt
             after.worker = event.worker
             after.lease = event.lease
             after.lease_until = event.lease_until
             after.started_at = event.at
-            after.progress = None
+            after.progress = after.progress_message = None
         case Completed():
             _end(after, event.at)
             after.payload = ABSENT
@@ -132,7 +149,7 @@ def apply(job: Job, event: JobEvent) -> Job:
         case Extended() | Progressed():
             after.lease_until = event.lease_until
             if isinstance(event, Progressed):
-                after.progress = event.progress
+                after.progress, after.progress_message = event.progress, event.progress_message
             return after
         case Retried() | Expired():
             _let_go(after)
@@ -153,11 +170,12 @@ def apply(job: Job, event: JobEvent) -> Job:
         case Cancelled():
             _end(after, event.at)
         case Replayed():
+            dropped = len(event.earlier)
             after.run_at = event.run_at
             after.failures = 0
-            after.ended_at = None
-            after.archived_at = None
+            after.ended_at = after.archived_at = None
         case Archived():
+            dropped = len(event.earlier)
             after.archived_at = event.at
         case Unarchived():
             after.archived_at = None
@@ -165,7 +183,7 @@ def apply(job: Job, event: JobEvent) -> Job:
             raise IllegalTransition(job.state, event.event)
         case _:
             assert_never(event)
-    after.trail = (*job.trail[1 - TRAIL_POSITIONS_MAX :], event.position)
+    after.trail = (*job.trail[dropped:], event.position)
     return after
 
 

@@ -7,7 +7,8 @@
    itself after it, and `MoveQueue` is answered when all are. Whoever still has it open, or opens it
    again, is told where the queue is. It is frozen, so everything that follows can be repeated.
 3. Jobs are adopted, a batch a commit, in the order of claims; side objects are copied before.
-   What was adopted before is not adopted again.
+   What was adopted before is not adopted again. A job whose side object is gone comes as it is:
+   nobody can decode it there either.
 4. Counts and digests of both sides are compared.
 5. One commit opens the target, with pauses, settings and what is known of bulk imports.
 
@@ -18,6 +19,7 @@ step 2. The source keeps everything; deleting it is its owner's business.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final, Literal, Protocol, TypeAlias
@@ -25,11 +27,14 @@ from typing import Final, Literal, Protocol, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from penstock.engines.names import data_key, digest_in
 from penstock.errors import (
     BeingFilled,
+    Corrupt,
     MoveConflict,
     MoveProblem,
     MoveUnverified,
+    ObjectNotFound,
     PenstockError,
     RunProblem,
 )
@@ -38,6 +43,7 @@ from penstock.kernel.commands import (
     Adopt,
     BeginFilling,
     CarriedKey,
+    CarryDepartures,
     CarryKeys,
     EndFilling,
     FindConflicts,
@@ -49,9 +55,11 @@ from penstock.kernel.events import SYSTEM_TENANT
 from penstock.kernel.job import Job
 from penstock.kernel.moves import Move, Phase, under_way
 from penstock.migration.reading import batches, in_order, whole
-from penstock.migration.tally import Count, Tally
+from penstock.migration.tally import Count, Tally, dense
 from penstock.ports.backend import Backend, Contents, Filter, TenantContents
 from penstock.runtime.services import Services
+
+logger = logging.getLogger(__name__)
 
 JOBS_PER_BATCH: Final = 1_000
 COPIES_AT_ONCE: Final = 16
@@ -88,6 +96,8 @@ class Report(Struct, frozen=True, omit_defaults=True):
     keeps_settings: bool = False
     """The target had settings of its own, which stay."""
     conflicts: list[str] = []
+    without_value: int = 0
+    """Jobs whose large payload or result was gone: they came along without it."""
 
 
 @contextmanager
@@ -109,6 +119,7 @@ class Migration:
         self._services = services or Services()
         self._batch = batch
         self._progress = progress
+        self._without_value: set[tuple[str, str]] = set()
 
     async def run(self) -> Report:
         source, target = self._source.backend, self._target.backend
@@ -129,13 +140,15 @@ class Migration:
             return self._report("moved before", await self._count(contents), contents)
         sent = await self._send(move, contents)
         await self._carry_keys(move, contents)
+        await self._carry_departures(move, contents)
         arrived = await self._arrived(move, contents)
         difference = sent.difference(arrived)
         if difference is not None:
             raise MoveUnverified(difference)
         await target.execute(self._opening(closed, sent, contents))
         keeps = (await target.contents()).settings != contents.settings
-        return replace(self._report("moved", sent, contents), keeps_settings=keeps)
+        report = self._report("moved", sent, contents)
+        return replace(report, keeps_settings=keeps, without_value=len(self._without_value))
 
     async def preview(self) -> Report:
         """What `run` would do, and what is in its way. Changes nothing."""
@@ -206,18 +219,28 @@ class Migration:
                 raise outcome
 
     async def _with_copies(self, job: Job, limit: asyncio.Semaphore) -> Job:
-        """The job with its large values at the target."""
+        """The job as the target keeps it: one line of JSON, and its large values there."""
+        job = replace(job, payload=dense(job.payload), result=dense(job.result))
         keys = (job.payload_key, job.result_key)
         if keys == (None, None):
             return job
         async with limit:
-            payload_key, result_key = [await self._copied(job.id, key) for key in keys]
+            payload_key, result_key = [
+                None if key is None else await self._copied(job, key) for key in keys
+            ]
         return replace(job, payload_key=payload_key, result_key=result_key)
 
-    async def _copied(self, id: str, key: str | None) -> str | None:
-        if key is None:
-            return None
-        return await self._target.backend.keep(id, await self._source.backend.fetch(key))
+    async def _copied(self, job: Job, key: str) -> str:
+        """The copy's name. What is gone gets a name that nothing has, so it is gone there, too."""
+        try:
+            data = await self._source.backend.fetch(key)
+        except (ObjectNotFound, Corrupt) as error:
+            logger.warning("job %s is moved without a large value of its own: %s", job.id, error)
+            self._without_value.add((job.tenant, job.id))
+            services = self._services
+            now = services.clock.now()
+            return data_key(job.id, now, digest_in(key), services.new_secret())
+        return await self._target.backend.keep(job.id, data)
 
     async def _carry_keys(self, move: Move, contents: Contents) -> None:
         for tenant in contents.tenants:
@@ -233,6 +256,13 @@ class Migration:
                     if hold.until is not None
                 ]
                 await self._target.backend.execute(CarryKeys(tenant.tenant, move.id, carried))
+
+    async def _carry_departures(self, move: Move, contents: Contents) -> None:
+        for tenant in contents.tenants:
+            for start in range(0, len(tenant.departed), self._batch):
+                departed = dict(tenant.departed[start : start + self._batch])
+                carry = CarryDepartures(tenant.tenant, move.id, departed)
+                await self._target.backend.execute(carry)
 
     async def _arrived(self, move: Move, contents: Contents) -> Tally:
         tally, target = Tally(), self._target.backend

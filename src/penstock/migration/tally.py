@@ -75,15 +75,16 @@ def canonical(job: Job) -> bytes:
             trail=(),
             source=0,
             row=0,
-            payload=ABSENT if job.state is State.COMPLETED else _dense(job.payload),
+            payload=ABSENT if job.state is State.COMPLETED else dense(job.payload),
             payload_key=_content(job.payload_key),
-            result=_dense(job.result),
+            result=dense(job.result),
             result_key=_content(job.result_key),
         )
     )
 
 
-def _dense(value: Raw) -> Raw:
+def dense(value: Raw) -> Raw:
+    """Without line breaks: layout `single` has them, and a commit is one event a line."""
     return Raw(msgspec.json.format(bytes(value), indent=-1)) if len(value) else ABSENT
 
 

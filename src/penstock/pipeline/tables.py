@@ -157,6 +157,7 @@ ERRORS: Final = Table(
         "first_at": sf.min,
         "last_at": sf.max,
         "example": _of_the_first,
+        "example_traceback": _of_the_first,
         "example_id": _of_the_first,
         "example_position": sf.min,
     },

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
-from penstock.kernel.commands import Command, Enqueue, Outcome, Receipt
+from penstock.kernel.commands import Claim, Command, Enqueue, Outcome, Receipt
+from penstock.kernel.departures import Departed
 from penstock.kernel.events import Cancelled, EndEvent, Event, JobEvent
 from penstock.kernel.job import Job, State
 from penstock.kernel.moves import Move
@@ -22,6 +23,12 @@ Answer = TypeVar("Answer")
 
 CancelledListener: TypeAlias = Callable[[Sequence[Cancelled] | None], None]
 """Told what was cancelled; None: something may have been, ask about those that matter."""
+
+
+CALL_ITEMS_MAX: Final = 100_000
+CALL_BYTES_MAX: Final = 64 * 1024 * 1024
+"""More than this no call may bring into a commit: a position has to number all of its events, and
+a store has to take it within the time that it gives to one request."""
 
 
 class Capabilities(Struct, frozen=True):
@@ -45,15 +52,31 @@ class Capabilities(Struct, frozen=True):
     """Millions of jobs can be written as objects and published by one commit."""
     moves: bool = True
     """All of it can be closed, and go on living elsewhere."""
+    selection: Literal["indexed", "bounded"] = "indexed"
+    """What claims that name queues or types cost beside jobs of others. Indexed: nothing. Bounded:
+    each looks through a limited number of these and the next one goes on from there, so that one
+    may come back empty although something is due."""
     batches_at_once: int = 1
     """How many of one handle are under way: where commits are a server's work, one is decided here
     while another is written there. A worker claims in as many waves."""
+    shards: str | None = None
+    """Layout `tasks`: those that this handle claims from, a digit each; None elsewhere."""
+
+
+class TypeStats(Struct, frozen=True):
+    """What waits of one type in one queue."""
+
+    type: str
+    pending: int
+    """Scheduled and unadmitted ones included."""
+    oldest_ready_at: float | None
+    """Since when the longest-waiting one has been due."""
 
 
 class QueueStats(Struct, frozen=True):
     queue: str
     totals: dict[str, int]
-    """Every job this queue ever had, by the state it is in or left in."""
+    """Every job this queue ever had, by the state it is in or left in; each state is there."""
     pending: int
     scheduled: int
     running: int
@@ -63,10 +86,13 @@ class QueueStats(Struct, frozen=True):
     unadmitted: int = 0
     """How many of the pending jobs are imported and still lie in import objects; of those,
     `scheduled` counts whole chunks that are not due."""
+    types: list[TypeStats] = []
+    """Those that have pending jobs, by name."""
 
 
 class Stats(Struct, frozen=True):
     totals: dict[str, int]
+    """Of all queues together; each state is there, with 0 where no job is in it."""
     queues: list[QueueStats]
     jobs: int
     """How many jobs are in the live state, finished ones that stay for a while included."""
@@ -74,6 +100,9 @@ class Stats(Struct, frozen=True):
     at: float
     unadmitted: int = 0
     """How many pending jobs besides those are imported and not admitted yet."""
+    state_bytes: int | None = None
+    """How large the queue is where it is kept, all tenants together: what a start reads of it, or
+    its tables. None where only counting everything would tell."""
 
 
 class TenantContents(Struct, frozen=True):
@@ -83,6 +112,8 @@ class TenantContents(Struct, frozen=True):
     paused: list[str]
     keys: list[tuple[Scope, Hold]]
     """Those that are held although their holder has ended, until their time is up."""
+    departed: list[tuple[str, Departed]] = []
+    """What jobs that left not long ago have left behind, by id."""
 
 
 class Contents(Struct, frozen=True):
@@ -117,6 +148,10 @@ class Filter(Struct, frozen=True, omit_defaults=True):
         )
 
 
+SILENT_SECONDS: Final = 30.0
+"""Three registrations missed: a worker that lives would have been heard of."""
+
+
 class WorkerRecord(Struct, frozen=True):
     """A worker as it last described itself."""
 
@@ -131,6 +166,18 @@ class WorkerRecord(Struct, frozen=True):
     state: Literal["running", "draining", "stopped"]
     running: list[str]
     counters: dict[str, int]
+    types: list[str] | None = None
+    """The types of jobs that it claims; None: any."""
+    shards: str | None = None
+    """Layout `tasks`: those that it claims from."""
+    busy: int = 0
+    """How much of its concurrency is taken: by jobs, and by threads that outlived theirs."""
+
+    def serves(self, queue: str, type: str) -> bool:
+        """Whether it claims jobs of this type from this queue."""
+        return (self.queues is None or queue in self.queues) and (
+            self.types is None or type in self.types
+        )
 
 
 class VacuumReport(Struct, frozen=True, omit_defaults=True):
@@ -178,6 +225,16 @@ class Backend(Protocol):
         """Decides, makes durable, answers. Cancelling the caller does not undo a command."""
         ...
 
+    def claimed(
+        self, command: Claim, *, keep_unknown: bool = False
+    ) -> AbstractAsyncContextManager[list[Job]]:
+        """What a claim got, for the block: it is given back unless the block ends well.
+
+        So no lease is held by nobody, wherever a caller is cancelled; `stop` waits for it. With
+        `keep_unknown` a claim whose outcome is unknown is left for its caller to ask again.
+        """
+        ...
+
     async def get(self, tenant: str, ids: Sequence[str]) -> list[Job | None]: ...
 
     def jobs(self, tenant: str, filter: Filter) -> AsyncIterator[Job]:
@@ -192,7 +249,7 @@ class Backend(Protocol):
         """Of all tenants, as of one moment."""
         ...
 
-    async def history(self, tenant: str, id: str) -> list[JobEvent]:
+    async def history(self, tenant: str, id: str, life: int | None = None) -> list[JobEvent]:
         """The transitions of one job, oldest first: of its latest life if it had several."""
         ...
 

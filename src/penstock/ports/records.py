@@ -16,9 +16,10 @@ from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
-from penstock.kernel.job import State
+from penstock.kernel.departures import Departed
 from penstock.kernel.tenancy import Hold, Scope
 from penstock.ports.backend import Capabilities
+from penstock.ports.counters import CountChange, DueChange, Survey
 from penstock.ports.store import ObjectStore
 
 RESERVATION_SECONDS_MAX: Final = 5.0
@@ -75,6 +76,14 @@ class KeyHold(Struct, frozen=True, gc=False):
     """When time alone frees it; None while its holder is live."""
 
 
+class Remembered(Struct, frozen=True, gc=False):
+    """What the latest job of an id has left behind, and until when that counts."""
+
+    tenant: str
+    id: str
+    departed: Departed
+
+
 class Head(Struct, frozen=True):
     """Where the queue is."""
 
@@ -91,6 +100,8 @@ class Head(Struct, frozen=True):
     readable: int
     """Every commit up to here has been written or never will be, so that `commits` gives it. It
     gets to `commit`, and lags only while turns with lower numbers are under way."""
+    clock: float = 0.0
+    """What the writer of that time took for the time; `at` may be ahead of it."""
 
 
 class Front(Struct, frozen=True):
@@ -127,6 +138,8 @@ class Need(Struct, frozen=True):
     """Tenant and claim: the running records that they have."""
     wanted: Sequence[Wanted] = ()
     keys: Sequence[tuple[str, Scope]] = ()
+    departed: Sequence[tuple[str, str]] = ()
+    """Tenant and id: what their jobs have left behind."""
 
 
 class Found(Struct, frozen=True):
@@ -136,6 +149,8 @@ class Found(Struct, frozen=True):
     """Each once, in no order. Holders of the keys that were found are among them."""
     holds: Sequence[KeyHold]
     """Of the keys that were asked for, and of the keys of all records found."""
+    departed: Sequence[Remembered] = ()
+    """As far as it counts or was not forgotten."""
 
 
 class Put(Struct, frozen=True, gc=False):
@@ -160,14 +175,12 @@ class HoldChange(Struct, frozen=True, gc=False):
     """None: it is free."""
 
 
-class CountChange(Struct, frozen=True, gc=False):
-    """A difference: jobs that ever were in the queue by state, and those of them that left."""
+class Unheard(Struct, frozen=True, gc=False):
+    """A life that begins since nothing else was remembered of its id when that was looked for."""
 
     tenant: str
-    queue: str
-    state: State
-    now: int
-    left: int
+    id: str
+    departed: Departed | None
 
 
 class Departure(Struct, frozen=True, gc=False):
@@ -184,6 +197,8 @@ class Change(Struct, frozen=True):
 
     commit: int
     at: float
+    clock: float
+    """To be given back with the highest `at`."""
     events: bytes
     """The commit's events, encoded; to be given back as they are."""
     charter_found: int
@@ -194,10 +209,16 @@ class Change(Struct, frozen=True):
     """To be done first: a new life may have the id of one that is removed."""
     puts: Sequence[Put]
     holds: Sequence[HoldChange]
+    unheard: Sequence[Unheard]
+    """Refused if something else is remembered of one: a job of that id has come and left since."""
     counts: Sequence[CountChange]
+    due: Sequence[DueChange]
     completed: int
     """By how much the number of completed records changes."""
     departures: Sequence[Departure]
+    remembered: Sequence[Remembered]
+    """Each replaces what was remembered of that id; what was to be remembered no longer than
+    `lapsed_at` can go, now or some time."""
     sides: dict[str, float | None]
     """Side objects that a job now names (None), or was the last to name (when it left)."""
     lapsed_at: float
@@ -206,31 +227,6 @@ class Change(Struct, frozen=True):
 
 Ask: TypeAlias = Callable[[Head], Need]
 Decide: TypeAlias = Callable[[Found], Change | None]
-
-
-class Count(Struct, frozen=True):
-    queue: str
-    state: State
-    now: int
-    left: int
-
-
-class Waiting(Struct, frozen=True):
-    """The pending records of one queue, as of a time."""
-
-    queue: str
-    oldest_at: float
-    """The earliest time that one of them was or will be due."""
-    scheduled: int
-    """How many are not due yet."""
-
-
-class Survey(Struct, frozen=True):
-    """What there is to count of one tenant, as of one moment."""
-
-    commit: int
-    counts: list[Count]
-    waiting: list[Waiting]
 
 
 class Due(Struct, frozen=True):
@@ -261,6 +257,7 @@ class RecordStore(Protocol):
       dies. A store that hides none, or locks, has strict order.
     - `commits` gives them in the order of their numbers and none above `Head.readable`, so that
       a reader who has seen one is never given a lower one later. `commit` gives any at once.
+    - What is remembered of an id is compared like a record where a life of it begins (`Unheard`).
     - `ask` and `decide` are quick, do not wait and may be called in another thread, in that order,
       perhaps again with fresh values; the last call of each is the one that counts.
     """
@@ -290,8 +287,8 @@ class RecordStore(Protocol):
     async def turn(self, ask: Ask, decide: Decide, *, is_read: bool) -> bool:
         """Reads the head, asks what is needed, finds it, has it decided and writes the change.
 
-        `decide` answers None when there is nothing to write. With `is_read` that is most likely,
-        so that it may be worth while to lock nothing at first.
+        `decide` answers None when there is nothing to write. With `is_read` it always does, so
+        that nothing is locked, reserved or written: it answers where nothing can be.
         """
         ...
 
@@ -313,12 +310,16 @@ class RecordStore(Protocol):
         """The holds that time alone will free, later than that; by scope."""
         ...
 
+    async def remembered(self, tenant: str, after: float) -> list[Remembered]:
+        """What counts later than that; by id."""
+        ...
+
     async def next_due(self, wanted: Wanted) -> Due:
         """`due_by` and `count` do not matter here."""
         ...
 
-    async def departure(self, tenant: str, id: str) -> Departure | None:
-        """The latest one of that id, unless its events were vacuumed."""
+    async def departure(self, tenant: str, id: str, life: int | None) -> Departure | None:
+        """The one of that life or the latest one of that id, unless its events were vacuumed."""
         ...
 
     async def commits(self, after: int, count: int) -> list[tuple[int, bytes]]:
@@ -342,8 +343,9 @@ class RecordStore(Protocol):
     async def vacuum(self, written_before: float, below: int, released_before: float) -> int:
         """Deletes commits that are older and have a lower number, and raises the first commit.
 
-        With them go the departures whose events are all gone, and what is known of side objects
-        that were released before. Answers how many commits went.
+        Where nothing is deleted that stays, since lower numbers may never have been used. With the
+        commits go the departures whose events are all gone, and what is known of side objects that
+        were released before. Answers how many commits went.
         """
         ...
 

@@ -140,3 +140,16 @@ class Watchable(Protocol):
         A hint: a change may go unsaid, so whoever relies on it looks now and then all the same.
         """
         ...
+
+
+@runtime_checkable
+class Reserving(Protocol):
+    """A store that can keep some room for the day on which there is none."""
+
+    async def keep_reserve(self) -> None:
+        """Sets room aside, unless it is or there is too little."""
+        ...
+
+    async def give_up_reserve(self) -> bool:
+        """Makes that room free; False: there was none."""
+        ...

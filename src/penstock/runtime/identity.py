@@ -7,7 +7,9 @@ import random
 import secrets
 import time
 
-_VARIANTS = "89ab"
+# Of the last 80 bits of a UUIDv7: which are random, and what the version and the variant are.
+_RANDOM = 0x0FFF_3FFF_FFFF_FFFF_FFFF
+_FIXED = 0x7000_8000_0000_0000_0000
 
 _generator = random.Random(os.urandom(32))
 # A forked child would otherwise draw the same ids as its parent.
@@ -21,10 +23,7 @@ def random_id() -> str:
 
 def time_ordered_id() -> str:
     """A UUIDv7: unique, and sorted by the millisecond it was made in. Not a secret."""
-    moment = time.time_ns() // 1_000_000 & 0xFFFF_FFFF_FFFF
-    bits = _generator.getrandbits(76)
-    text = f"{moment:012x}{bits:019x}"
-    # The last two of those bits choose the variant's digit, 8, 9, a or b.
-    return (
-        f"{text[:8]}-{text[8:12]}-7{text[12:15]}-{_VARIANTS[bits & 3]}{text[15:18]}-{text[18:30]}"
-    )
+    moment = time.time_ns() // 1_000_000
+    number = moment << 80 | _generator.getrandbits(80) & _RANDOM | _FIXED
+    data = number.to_bytes(16, "big")
+    return f"{data[:4].hex()}-{data[4:10].hex('-', 2)}-{data[10:].hex()}"

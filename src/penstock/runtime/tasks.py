@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from math import isinf
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from penstock.ports.clock import Clock
 
+logger = logging.getLogger(__name__)
+
 Result = TypeVar("Result")
+
+AGAIN_SECONDS: Final = 0.1
+AGAIN_SECONDS_MAX: Final = 30.0
+"""How long work that has to go on pauses after an error: at first, and after many in a row."""
+
+
+async def let_others_run() -> None:
+    """Between parts of something long: everybody who can go on does so for once."""
+    await asyncio.sleep(0)
 
 
 async def both(first: Coroutine[Any, Any, None], second: Coroutine[Any, Any, None]) -> None:
@@ -98,6 +110,42 @@ class TaskSet:
         self._tasks[task] = None
         task.add_done_callback(self._forget_finished)
         return task
+
+    def keep(
+        self,
+        name: str,
+        work: Callable[[], Coroutine[Any, Any, Any]],
+        *,
+        ends_with: tuple[type[Exception], ...] = (),
+    ) -> asyncio.Task[Any]:
+        """The same for what has to go on: an error is said, and the work begins again.
+
+        It ends when the work returns, or with one of those errors.
+        """
+        return self.start(name, self._again_and_again(name, work, ends_with))
+
+    async def _again_and_again(
+        self,
+        name: str,
+        work: Callable[[], Coroutine[Any, Any, Any]],
+        ends_with: tuple[type[Exception], ...],
+    ) -> Any:
+        seconds = AGAIN_SECONDS
+        while True:
+            began_at = asyncio.get_running_loop().time()
+            try:
+                return await work()
+            except ends_with:
+                raise
+            except Exception:
+                if asyncio.get_running_loop().time() - began_at > AGAIN_SECONDS_MAX:
+                    seconds = AGAIN_SECONDS
+                logger.exception(
+                    "%s: %s failed in a way that it should not, and begins again in %g s",
+                    self._owner, name, seconds,
+                )  # fmt: skip
+            await asyncio.sleep(seconds)
+            seconds = min(2 * seconds, AGAIN_SECONDS_MAX)
 
     def _forget_finished(self, task: asyncio.Task[Any]) -> None:
         # A failed one is kept until `stop` has shown its error to somebody.

@@ -8,10 +8,11 @@ own retries are off: after a lost answer they would report one's own put as some
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Any, assert_never
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, assert_never
+from urllib.parse import urlsplit
 
-from penstock.errors import MissingExtra, ObjectNotFound, StoreUnfit
+from penstock.errors import Forked, InvalidURL, MissingExtra, ObjectNotFound, StoreUnfit
 from penstock.ports.store import Create, Entry, Overwrite, PutMode, Replace, StoredObject, Written
 from penstock.runtime.exit import settle_at_exit
 from penstock.stores.cloud_errors import translate
@@ -32,8 +33,23 @@ CONNECT_TIMEOUT = "5s"
 REQUEST_TIMEOUT = "20s"
 LIST_PAGE_KEYS = 1000
 
+Client = TypeVar("Client", bound="ObjectStore")
+
 # What obstore raises: its own errors, and two that Python has already.
 VENDOR_ERRORS = (BaseError, FileNotFoundError, ValueError)
+
+
+_used_in: list[int] = []
+"""The process that has made the first request: obstore's threads are there, and in no fork of it,
+where a request would never be answered."""
+
+
+def _require_threads() -> None:
+    process = os.getpid()
+    if not _used_in:
+        _used_in.append(process)
+    elif process not in _used_in:
+        raise Forked("an object store was used", "use s3://, gs:// and az:// after the fork only")
 
 
 class CloudStore:
@@ -57,6 +73,7 @@ class CloudStore:
 
     async def put(self, key: str, data: bytes, mode: PutMode) -> Written:
         check_key(key)
+        _require_threads()
         try:
             # In one request: in several parts it would be neither atomic nor conditional.
             result = await self._store.put_async(
@@ -68,6 +85,7 @@ class CloudStore:
 
     async def get(self, key: str) -> StoredObject:
         check_key(key)
+        _require_threads()
         try:
             result = await self._store.get_async(key)
             data = (await result.bytes_async()).to_bytes()
@@ -77,6 +95,7 @@ class CloudStore:
 
     async def delete(self, key: str) -> None:
         check_key(key)
+        _require_threads()
         try:
             await self._store.delete_async(key)
         except VENDOR_ERRORS as error:
@@ -87,6 +106,7 @@ class CloudStore:
 
     async def list(self, prefix: str, start_after: str = "") -> AsyncIterator[Entry]:
         check_prefix(prefix)
+        _require_threads()
         folder = prefix.rpartition("/")[0]
         pages = self._store.list(
             folder or None, offset=start_after or None, chunk_size=LIST_PAGE_KEYS
@@ -150,8 +170,33 @@ def s3_store(
     if endpoint:
         options["endpoint"] = endpoint
         options.setdefault("virtual_hosted_style_request", False)
-    store = S3Store(bucket, **_common(prefix, endpoint, options))
-    return VersionedS3Store(store, _name("s3", bucket, prefix), profile=profile)
+    name = _name("s3", bucket, prefix)
+    store = _made(name, S3Store, bucket, _common(prefix, endpoint, options))
+    return VersionedS3Store(store, name, profile=profile)
+
+
+def s3_store_of(client: Any, bucket: str, prefix: str = "") -> CloudStore:
+    """The bucket that a ready-made client of boto3's reaches, with its credentials.
+
+    The queue's own requests go through obstore all the same, whose conditional puts it needs.
+    """
+    from penstock.stores.s3_versions import VersionedS3Store, client_credentials
+
+    endpoint = client.meta.endpoint_url
+    options: dict[str, Any] = {
+        "credential_provider": client_credentials(client),
+        "region": client.meta.region_name,
+    }
+    if not _is_of_aws(endpoint):
+        options |= {"endpoint": endpoint, "virtual_hosted_style_request": False}
+    name = _name("s3", bucket, prefix)
+    store = _made(name, S3Store, bucket, _common(prefix, endpoint, options))
+    return VersionedS3Store(store, name, client=client)
+
+
+def _is_of_aws(endpoint: str) -> bool:
+    host = urlsplit(endpoint).hostname or ""
+    return host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
 
 
 def gcs_store(
@@ -160,8 +205,8 @@ def gcs_store(
     """A bucket of Google Cloud Storage; credentials as Google's own tools find them."""
     if endpoint:
         options["base_url"] = endpoint
-    store = GCSStore(bucket, **_common(prefix, endpoint, options))
-    return CloudStore(store, _name("gs", bucket, prefix))
+    name = _name("gs", bucket, prefix)
+    return CloudStore(_made(name, GCSStore, bucket, _common(prefix, endpoint, options)), name)
 
 
 def azure_store(
@@ -177,8 +222,26 @@ def azure_store(
         options["account_name"] = account
     if endpoint:
         options["endpoint"] = endpoint
-    store = AzureStore(container, **_common(prefix, endpoint, options))
-    return CloudStore(store, _name("az", container, prefix))
+    name = _name("az", container, prefix)
+    return CloudStore(_made(name, AzureStore, container, _common(prefix, endpoint, options)), name)
+
+
+def _made(name: str, kind: Callable[..., Client], bucket: str, options: dict[str, Any]) -> Client:
+    """The client, or what is wrong with its configuration: nothing was asked of a server yet."""
+    try:
+        return kind(bucket, **options)
+    except VENDOR_ERRORS as error:
+        text = str(error)
+        if "MissingAccount" in text or "Account must be specified" in text:
+            raise InvalidURL(
+                name,
+                "whose container? Set AZURE_STORAGE_ACCOUNT_NAME, and AZURE_STORAGE_ACCOUNT_KEY "
+                "or an identity",
+            ) from None
+        first_line = text.partition("\n")[0]
+        raise InvalidURL(
+            name, f"the store's client refuses its configuration: {first_line}"
+        ) from None
 
 
 def _common(prefix: str, endpoint: str | None, options: dict[str, Any]) -> dict[str, Any]:

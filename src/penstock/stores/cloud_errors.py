@@ -16,6 +16,7 @@ from penstock.errors import (
     StoreDenied,
     StoreError,
     StoreMissing,
+    StoreRefused,
     StoreUnavailable,
 )
 from penstock.ports.store import PutMode, Replace
@@ -62,7 +63,7 @@ def translate(
     if isinstance(error, FileNotFoundError) or status == 404:
         return _not_found(name, key, mode, cause)
     if status is not None and 400 <= status < 500 and status not in _MAYBE_LATER:
-        return StoreError(name, key, f"the request was refused: {cause}")
+        return StoreRefused(name, key, cause)
     if mode is None or _NOT_SENT in text:
         return StoreUnavailable(name, key, cause)
     return PutUnknown(name, key, cause)

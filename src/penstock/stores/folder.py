@@ -14,7 +14,8 @@ overwrite replace without the comparison; delete: unlink under the same lock, so
           replace can't bring back what was deleted between its comparison and its rename.
 
 An error before the link or rename means nothing was applied. A failed sync after it raises
-`NotSynced`: the object is visible but perhaps not durable. Between the link and the folder's sync
+`NotSynced`: the object is visible but perhaps not durable; the sync is made good before anybody
+is told that the object is there. Between the link and the folder's sync
 another process may read an object that a power cut could still take back; a file system that
 journals in order takes it back only together with everything later.
 
@@ -22,6 +23,7 @@ Names in `root`:
     {key}                      the objects
     .~penstock/{nn}.lock       locks, one for each group of keys that hash alike
     .~penstock/{nn}.scratch    what the lock's holder is writing
+    .~penstock/reserve         room for the writes of a vacuum, given up when the disk is full
 No key can contain `~`, so these never collide with objects or show up in a listing.
 """
 
@@ -43,6 +45,8 @@ from penstock.stores.keys import is_segment
 
 PRIVATE_FOLDER = ".~penstock"
 LOCKS = 64
+RESERVE = f"{PRIVATE_FOLDER}/reserve"
+RESERVE_BYTES = 256 * 1024
 SYNCED_FOLDERS_MAX = 10_000
 
 # What open(2) and linkat(2) answer where the system or the file system has no nameless files.
@@ -86,10 +90,20 @@ class Folder:
         self._fsync = fsync
         self._nameless = hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd")
         self._synced_folders: set[str] = set()
+        self._unsynced_folders: set[str] = set()
+        """Whose last sync failed: something in them may have to be made durable yet."""
 
     def create(self, key: str, data: bytes) -> Written:
         """Stores a new object; `FileExistsError` if there is one."""
         path = self._path(key)
+        try:
+            return self._create(key, path, data)
+        except FileExistsError:
+            # It may be our own, of a create whose sync failed: whoever finds it there relies on it.
+            self._make_good(path)
+            raise
+
+    def _create(self, key: str, path: str, data: bytes) -> Written:
         if self._nameless:
             modified_at = self._create_nameless(path, data)
             if modified_at is not None:
@@ -113,6 +127,7 @@ class Folder:
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 raise VersionDiffers from None
             if stored.version != version:
+                self._make_good(path)
                 raise VersionDiffers
             return self._rename_into_place(scratch, path, data)
 
@@ -143,6 +158,32 @@ class Folder:
         folder = self._path(key_prefix.rpartition("/")[0]).rstrip("/")
         os.makedirs(folder, exist_ok=True)
         return folder
+
+    def keep_reserve(self) -> None:
+        """Sets room aside for what has to be written before anything can be deleted."""
+        path = f"{self._root}/{RESERVE}"
+        if os.path.exists(path) or not hasattr(os, "posix_fallocate"):
+            return
+        try:
+            descriptor = _with_folder(
+                path, lambda: os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+            )
+            try:
+                os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            # There is no room for it now; after the next vacuum there may be.
+            self.give_up_reserve()
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EOPNOTSUPP):
+                raise
+
+    def give_up_reserve(self) -> bool:
+        try:
+            os.unlink(f"{self._root}/{RESERVE}")
+        except FileNotFoundError:
+            return False
+        return True
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{key}"
@@ -229,13 +270,21 @@ class Folder:
             if folder not in self._synced_folders:
                 self._sync_ancestors(folder)
         except OSError as error:
+            self._unsynced_folders.add(folder)
             raise NotSynced(str(error)) from error
+        self._unsynced_folders.discard(folder)
+
+    def _make_good(self, path: str) -> None:
+        """Syncs a folder whose sync failed before, before anybody is told what is in it."""
+        if os.path.dirname(path) in self._unsynced_folders:
+            self._sync_folder(path)
 
     def _sync_ancestors(self, folder: str) -> None:
         # Another process may have made the folder and not yet synced it, so having found it
         # there is not enough.
         above = folder
-        while len(above) > len(self._root):
+        # A store may be the root of the file system, which has nothing above it.
+        while len(above) > len(self._root) and above != os.path.dirname(above):
             above = os.path.dirname(above)
             _sync_path(above)
         with contextlib.suppress(PermissionError):

@@ -22,6 +22,7 @@ from penstock.errors import (
     StoreDenied,
     StoreError,
     StoreFull,
+    StoreRefused,
     StoreUnavailable,
 )
 from penstock.ports.store import Create, Entry, Overwrite, PutMode, Replace, StoredObject, Written
@@ -113,6 +114,18 @@ class LocalStore:
             if len(page) < LIST_PAGE_KEYS:
                 return
 
+    async def keep_reserve(self) -> None:
+        try:
+            await self._threads.submit(self._folder.keep_reserve)
+        except OSError as error:
+            raise self._translate(error, "") from error
+
+    async def give_up_reserve(self) -> bool:
+        try:
+            return await self._threads.submit(self._folder.give_up_reserve)
+        except OSError as error:
+            raise self._translate(error, "") from error
+
     async def close(self) -> None:
         self._threads.close()
         self._locking_threads.close()
@@ -128,7 +141,7 @@ class LocalStore:
             case OSError(errno=number) if number in _DENIED:
                 return StoreDenied(self.name, key, str(error))
             case OSError(errno=number) if number in _IMPOSSIBLE:
-                return StoreError(self.name, key, f"no file can have this name: {error}")
+                return StoreRefused(self.name, key, f"no file can have this name: {error}")
             case _:
                 return StoreUnavailable(self.name, key, str(error))
 

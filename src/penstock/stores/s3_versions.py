@@ -26,13 +26,16 @@ THREADS = 4
 class VersionedS3Store(CloudStore):
     """A bucket that may keep the old versions of its objects; with versioning off it has one."""
 
-    def __init__(self, store: S3Store, name: str, *, profile: str | None = None) -> None:
+    def __init__(
+        self, store: S3Store, name: str, *, profile: str | None = None, client: Any = None
+    ) -> None:
         super().__init__(store, name)
         self._config = store.config
         self._prefix = f"{store.prefix}/" if store.prefix else ""
         self._profile = profile
         self._threads = Threads("penstock-s3-versions", THREADS)
-        self._client: Any = None
+        self._client = client
+        self._is_ours = client is None
 
     async def versions(self, key: str) -> AsyncIterator[ObjectVersion]:
         check_key(key)
@@ -88,7 +91,7 @@ class VersionedS3Store(CloudStore):
 
     async def close(self) -> None:
         await super().close()
-        if self._client is not None:
+        if self._client is not None and self._is_ours:
             self._client.close()
         self._threads.close()
 
@@ -134,6 +137,22 @@ def profile_credentials(profile: str) -> Any:
     except ImportError as error:
         raise MissingExtra("s3", f"the AWS profile {profile!r}") from error
     return auth.Boto3CredentialProvider(boto3.session.Session(profile_name=profile))
+
+
+def client_credentials(client: Any) -> Any:
+    """The credentials that a ready-made client signs with, renewed when they expire."""
+    auth = importlib.import_module("obstore.auth.boto3")
+    return auth.Boto3CredentialProvider(_SessionOf(client))
+
+
+class _SessionOf:
+    """A client knows its credentials but not its session, which is all that is asked here."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def get_credentials(self) -> Any:
+        return self._client._request_signer._credentials  # there is no other way
 
 
 def _in_order(page: dict[str, Any], key: str) -> Sequence[dict[str, Any]]:

@@ -27,7 +27,7 @@ _TURNS: Final = 20
 
 
 class FakeClock:
-    """A `penstock.ports.clock.Clock` for one event loop."""
+    """A `penstock.ports.clock.Clock`, for the test's event loop and those in it."""
 
     def __init__(self, now: float = EPOCH, *, autojump: bool = False) -> None:
         self._jumped_seconds = 0.0
@@ -63,12 +63,17 @@ class FakeClock:
             await woken
         finally:
             timer.cancel()
-            self._sleepers.remove(sleeper)
+            if sleeper in self._sleepers:
+                self._sleepers.remove(sleeper)
 
     def jump(self, seconds: float) -> None:
         """Moves the time, and lets nobody run."""
         assert seconds >= 0, "time only goes on"
         self._jumped_seconds += seconds
+
+    def set_ahead(self, seconds: float) -> None:
+        """Somebody sets the wall clock, ahead or back; what is elapsed goes on as before."""
+        self._set(self._now + seconds)
 
     async def advance(self, seconds: float) -> None:
         """Lets that much time pass: sleepers wake in order, each at its own time, and run."""
@@ -76,7 +81,8 @@ class FakeClock:
         until = self._jumped_seconds + seconds
         while (due := self._next_due()) is not None and due[0] <= until:
             self.jump(max(0.0, due[0] - self._jumped_seconds))
-            _wake(due[1])
+            self._sleepers.remove(due)
+            _wake_in_its_loop(due[1])
             await turns()
         self.jump(max(0.0, until - self._jumped_seconds))
         await turns()
@@ -119,6 +125,15 @@ def turn() -> Generator[None, None, None]:
 async def turns(count: int = _TURNS) -> None:
     for _ in range(count):
         await turn()
+
+
+def _wake_in_its_loop(sleeper: asyncio.Future[None]) -> None:
+    """A test and the server in it may have a loop each."""
+    loop = sleeper.get_loop()
+    if loop is asyncio.get_running_loop():
+        _wake(sleeper)
+    elif not loop.is_closed():
+        loop.call_soon_threadsafe(_wake, sleeper)
 
 
 def _wake(sleeper: asyncio.Future[None]) -> None:

@@ -6,18 +6,21 @@ def penstock_app():
 
 async def test_signing_up_sends_a_mail(penstock_kit):
     ...
+
+def test_the_page_does_too(penstock_kit_sync):
+    ...
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
 
 from penstock.app.app import App
 from penstock.testing.clock import FakeClock
-from penstock.testing.kit import Kit, in_memory
+from penstock.testing.kit import BlockingKit, Kit, in_memory, in_memory_sync
 
 
 @pytest.fixture
@@ -35,4 +38,11 @@ def penstock_clock() -> FakeClock:
 async def penstock_kit(penstock_app: App, penstock_clock: FakeClock) -> AsyncIterator[Kit]:
     """The app in memory, with its test kit."""
     async with in_memory(penstock_app, penstock_clock) as kit:
+        yield kit
+
+
+@pytest.fixture
+def penstock_kit_sync(penstock_app: App, penstock_clock: FakeClock) -> Iterator[BlockingKit]:
+    """The same for tests without an event loop."""
+    with in_memory_sync(penstock_app, penstock_clock) as kit:
         yield kit

@@ -18,10 +18,10 @@ from penstock.kernel.events import commit_of
 from penstock.kernel.job import State
 from penstock.kernel.tenancy import Scope
 from penstock.ports.backend import Capabilities
+from penstock.ports.counters import Count, Survey, Waiting
 from penstock.ports.records import (
     Ask,
     Change,
-    Count,
     Decide,
     Departure,
     Due,
@@ -32,10 +32,10 @@ from penstock.ports.records import (
     KeyHold,
     Need,
     Record,
+    Remembered,
     Shelf,
     Stored,
-    Survey,
-    Waiting,
+    Unheard,
     Wanted,
 )
 from penstock.ports.store import ObjectStore
@@ -56,11 +56,12 @@ class SharedRecords:
         self.holds: dict[tuple[str, Scope], KeyHold] = {}
         self.counts: Counter[tuple[str, str, State, str]] = Counter()
         self.commits: dict[int, tuple[float, bytes]] = {}
-        self.departures: dict[tuple[str, str], Departure] = {}
+        self.departures: dict[tuple[str, str, int], Departure] = {}
+        self.remembered: dict[tuple[str, str], Remembered] = {}
         self.sides: dict[str, float | None] = {}
         self.charter, self.charter_version = b"", 0
         self.number = self.commit = self.completed = 0
-        self.at, self.first_commit = 0.0, 1
+        self.at, self.clock, self.first_commit = 0.0, 0.0, 1
         self.under_way: set[int] = set()
         """Numbers that were given to turns of which nobody knows yet what becomes of them."""
         self.side = MemoryStore() if now is None else MemoryStore(now=now)
@@ -125,7 +126,13 @@ class OptimisticRecords:
     async def head(self) -> Head:
         one = self._shared
         return Head(
-            one.commit, one.at, one.completed, one.charter, one.charter_version, one.readable
+            one.commit,
+            one.at,
+            one.completed,
+            one.charter,
+            one.charter_version,
+            one.readable,
+            one.clock,
         )
 
     async def listing(
@@ -142,10 +149,10 @@ class OptimisticRecords:
     async def survey(self, tenant: str, at: float) -> Survey:
         counts = self._shared.counts
         states = {(queue, state) for owner, queue, state, _ in counts if owner == tenant}
-        pending: dict[str, list[float]] = {}
+        pending: dict[tuple[str, str], list[float]] = {}
         for record in self._of(tenant):
             if record.shelf is Shelf.PENDING:
-                pending.setdefault(record.queue, []).append(record.at)
+                pending.setdefault((record.queue, record.type), []).append(record.at)
         return Survey(
             self._shared.commit,
             [
@@ -155,8 +162,8 @@ class OptimisticRecords:
                 for queue, state in sorted(states)
             ],
             [
-                Waiting(queue, min(times), sum(time > at for time in times))
-                for queue, times in pending.items()
+                Waiting(queue, type, len(times), min(times), sum(time > at for time in times))
+                for (queue, type), times in pending.items()
             ],
         )
 
@@ -174,8 +181,17 @@ class OptimisticRecords:
         leases = [record.at for record in records if record.shelf is Shelf.RUNNING]
         return Due(min(pending, default=None), min(leases, default=None))
 
-    async def departure(self, tenant: str, id: str) -> Departure | None:
-        return self._shared.departures.get((tenant, id))
+    async def departure(self, tenant: str, id: str, life: int | None) -> Departure | None:
+        lives = [
+            one
+            for one in self._shared.departures.values()
+            if (one.tenant, one.id) == (tenant, id) and life in (None, one.life)
+        ]
+        return max(lives, key=lambda one: one.life, default=None)
+
+    async def remembered(self, tenant: str, after: float) -> list[Remembered]:
+        known = sorted(self._shared.remembered.items())
+        return [one for (of, _), one in known if of == tenant and one.departed.until > after]
 
     async def commits(self, after: int, count: int) -> list[tuple[int, bytes]]:
         one = self._shared
@@ -204,11 +220,12 @@ class OptimisticRecords:
         gone = [number for number in one.commits if number < first]
         for number in gone:
             del one.commits[number]
-        one.first_commit = max(one.first_commit, first)
+        if gone:
+            one.first_commit = max(one.first_commit, first)
         one.departures = {
             id: left
             for id, left in one.departures.items()
-            if commit_of(left.trail[-1] if left.trail else left.life) >= first
+            if commit_of(left.trail[-1] if left.trail else left.life) >= one.first_commit
         }
         one.sides = {
             key: at for key, at in one.sides.items() if at is None or at >= released_before
@@ -240,7 +257,9 @@ class OptimisticRecords:
             Stored(record.life, version, record.shelf, record.body)
             for record, version in (stored[id] for id in found)
         ]
-        return Found(self._shared.number, records, holds)
+        known = self._shared.remembered
+        departed = [known[name] for name in need.departed if name in known]
+        return Found(self._shared.number, records, holds, departed)
 
     def _front(self, front: Front) -> list[Record]:
         records = (record for record, _ in self._shared.records.values())
@@ -262,11 +281,16 @@ class OptimisticRecords:
                 put.found == versions.get((put.record.tenant, put.record.id)) for put in change.puts
             )
             and all(map(self._is_held_as_found, change.holds))
+            and all(map(self._is_remembered_as_found, change.unheard))
         )
 
     def _is_held_as_found(self, one: HoldChange) -> bool:
         held = self._shared.holds.get((one.tenant, one.scope))
         return one.found == (None if held is None else held.hold.life)
+
+    def _is_remembered_as_found(self, one: Unheard) -> bool:
+        known = self._shared.remembered.get((one.tenant, one.id))
+        return one.departed == (None if known is None else known.departed)
 
     def _write(self, change: Change) -> None:
         one = self._shared
@@ -285,12 +309,16 @@ class OptimisticRecords:
         for count in change.counts:
             one.counts[count.tenant, count.queue, count.state, "now"] += count.now
             one.counts[count.tenant, count.queue, count.state, "left"] += count.left
-        one.departures.update({(left.tenant, left.id): left for left in change.departures})
+        departures = {(left.tenant, left.id, left.life): left for left in change.departures}
+        one.departures.update(departures)
+        one.remembered.update({(left.tenant, left.id): left for left in change.remembered})
         one.sides.update(change.sides)
         if change.charter is not None:
             one.charter, one.charter_version = change.charter, change.commit
         one.commits[change.commit] = change.at, change.events
-        one.commit, one.at = max(one.commit, change.commit), max(one.at, change.at)
+        one.commit = max(one.commit, change.commit)
+        if change.at >= one.at:
+            one.at, one.clock = change.at, change.clock
         one.completed += change.completed
 
     def _of(self, tenant: str) -> Iterable[Record]:

@@ -7,14 +7,15 @@ whether a later log really continues it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from penstock.errors import Corrupt
-from penstock.kernel.events import Event
+from penstock.kernel.events import Event, index_of
+from penstock.kernel.stamps import Stamp, stamp_of
 from penstock.wire.level import (
     UNMOVED_LEVEL,
     UNREADABLE,
@@ -28,7 +29,20 @@ CHAIN_START: Final = ""
 """What the first commit has in place of a digest of the one before it."""
 
 
-class Header(Struct, frozen=True):
+UNWRITABLE: Final = (TypeError, ValueError, OverflowError, RecursionError)
+"""What an encoder raises that meets what it can't write."""
+
+
+class Unencodable(Exception):
+    """An event holds what can't be written. Nothing of its commit has been."""
+
+    def __init__(self, index: int, error: Exception) -> None:
+        super().__init__(index, error)
+        self.index = index
+        self.error = error
+
+
+class Header(Struct, frozen=True, omit_defaults=True):
     format: int
     commit: int
     commit_id: str
@@ -39,6 +53,12 @@ class Header(Struct, frozen=True):
     events: int
     body: str
     previous: str
+    clock: float | None = None
+    """What the writer took for the time, where `at` is ahead of it."""
+
+    @property
+    def stamp(self) -> Stamp:
+        return stamp_of(self.at, self.clock)
 
 
 class Commit(Struct, frozen=True):
@@ -62,17 +82,34 @@ def encode_commit(
     commit_id: str,
     writer: str,
     at: float,
+    clock: float | None = None,
     previous: str,
     epoch: int = 0,
     level: int = UNMOVED_LEVEL,
 ) -> tuple[bytes, str]:
-    """The object to store, and the chain digest after it."""
-    body = _encoder.encode_lines(events)
+    """The object to store, and the chain digest after it; `clock` where `at` is ahead of it.
+
+    Raises `Unencodable`.
+    """
+    try:
+        body = _encoder.encode_lines(events)
+    except UNWRITABLE as error:
+        raise_unencodable(events)
+        raise AssertionError("each event can be written, but not all together") from error
     header = Header(
-        level, commit, commit_id, writer, epoch, at, len(events), digest(body), previous
+        level, commit, commit_id, writer, epoch, at, len(events), digest(body), previous, clock
     )
     line = signed(_encoder.encode(header))
     return b"\n".join((line, body)), digest(line)
+
+
+def raise_unencodable(events: Sequence[Event]) -> None:
+    """Says which of the events it is, if it is one of them."""
+    for index, event in enumerate(events):
+        try:
+            _encoder.encode(event)
+        except UNWRITABLE as error:
+            raise Unencodable(index, error) from error
 
 
 def decode_header(key: str, data: bytes) -> Header:
@@ -103,6 +140,17 @@ def decode_events(key: str, header: Header, body: bytes) -> list[Event]:
         raise Corrupt(key, f"an event in it can't be read ({error})") from error
     require_count(key, header.events, len(events))
     return events
+
+
+def decode_some(key: str, data: bytes, positions: Collection[int]) -> list[Event]:
+    """The events of a commit that are at these positions. The others are not decoded."""
+    header, body = decode_lines(key, data)
+    lines = body.split(b"\n")
+    require_count(key, header.events, len(lines) - 1)
+    try:
+        return [decode_event(lines[index_of(position)]) for position in positions]
+    except (*UNREADABLE, IndexError) as error:
+        raise Corrupt(key, f"an event in it can't be read ({error})") from error
 
 
 def require_count(key: str, said: int, found: int) -> None:

@@ -1,7 +1,7 @@
 """The live state as bytes, in canonical form: equal states have equal bytes.
 
 A checkpoint is one head line and then one job a line, by the position at which its life began.
-Layout `single` stores the same parts in one readable object.
+Layout `single` stores the same overview in one readable object, beside its jobs' stories.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import msgspec
 from msgspec import Struct
 
 from penstock.errors import Corrupt
+from penstock.kernel.departures import Departed
 from penstock.kernel.imports import RunRecord, StagedRun
 from penstock.kernel.job import Job, State
 from penstock.kernel.manifest import SegmentRecord
 from penstock.kernel.moves import Move
 from penstock.kernel.segments import Segment, Source
 from penstock.kernel.settings import DEFAULT_SETTINGS, Settings
+from penstock.kernel.stamps import Stamp, stamp_of
 from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import Hold, QueueCounts
 from penstock.wire.level import (
@@ -50,10 +52,17 @@ class QueueRecord(Struct, frozen=True, omit_defaults=True):
     paused: bool = False
 
 
+class DepartedRecord(Struct, frozen=True, omit_defaults=True):
+    id: str
+    until: float
+    operations: tuple[str, ...] = ()
+
+
 class TenantRecord(Struct, frozen=True, omit_defaults=True):
     tenant: str
     queues: list[QueueRecord] = []
     keys: list[KeyRecord] = []
+    departed: list[DepartedRecord] = []
 
 
 class OpenSegment(Struct, frozen=True, omit_defaults=True):
@@ -92,7 +101,7 @@ class Overview(Struct, frozen=True, omit_defaults=True):
     moves: tuple[Move, ...] = ()
 
 
-class CheckpointHead(Struct, frozen=True):
+class CheckpointHead(Struct, frozen=True, omit_defaults=True):
     format: int
     commit: int
     chain: str
@@ -100,6 +109,12 @@ class CheckpointHead(Struct, frozen=True):
     jobs: int
     body: str
     overview: Overview
+    clock: float | None = None
+    """What the writer of that commit took for the time, where `at` is ahead of it."""
+
+    @property
+    def stamp(self) -> Stamp:
+        return stamp_of(self.at, self.clock)
 
 
 _encoder: Final = msgspec.json.Encoder()
@@ -109,10 +124,12 @@ _level_decoder: Final = msgspec.json.Decoder(dict[str, object])
 
 
 def overview(state: QueueState) -> Overview:
-    tenants = (_tenant_record(state, name) for name in sorted(state.tenants))
+    departed = _departed_by_tenant(state)
+    names = sorted({*state.tenants, *departed})
+    tenants = (_tenant_record(state, name, departed.get(name, [])) for name in names)
     return Overview(
         settings=state.settings,
-        tenants=[tenant for tenant in tenants if tenant.queues or tenant.keys],
+        tenants=[one for one in tenants if one.queues or one.keys or one.departed],
         consumers=dict(sorted(state.consumers.items())),
         swept_before=state.swept_before,
         released=dict(sorted(state.released.items())),
@@ -149,21 +166,30 @@ def encode_checkpoint(
     commit: int,
     chain: str,
     at: float,
+    clock: float | None = None,
     level: int | None = None,
 ) -> bytes:
     level = level_of(parts.moves) if level is None else level
-    head = CheckpointHead(level, commit, chain, at, jobs, digest(body), parts)
+    head = CheckpointHead(level, commit, chain, at, jobs, digest(body), parts, clock)
     return signed(_encoder.encode(head)) + b"\n" + body
 
 
 def checkpoint_of(
-    state: QueueState, *, commit: int, chain: str, at: float, level: int | None = None
+    state: QueueState,
+    *,
+    commit: int,
+    chain: str,
+    at: float,
+    clock: float | None = None,
+    level: int | None = None,
 ) -> bytes:
     """The whole checkpoint in one go, for small states, tests and vacuum's re-folding."""
     jobs = canonical(all_jobs(state))
     body = b"".join(job_slices(jobs))
     parts = overview(state)
-    return encode_checkpoint(parts, len(jobs), body, commit=commit, chain=chain, at=at, level=level)
+    return encode_checkpoint(
+        parts, len(jobs), body, commit=commit, chain=chain, at=at, clock=clock, level=level
+    )
 
 
 def decode_checkpoint(key: str, data: bytes) -> tuple[CheckpointHead, list[Job]]:
@@ -205,8 +231,18 @@ def restore(parts: Overview, jobs: Sequence[Job], at: float) -> QueueState:
     return state
 
 
-def _tenant_record(state: QueueState, name: str) -> TenantRecord:
-    tenancy = state.tenants[name]
+def _departed_by_tenant(state: QueueState) -> dict[str, list[DepartedRecord]]:
+    records: dict[str, list[DepartedRecord]] = {}
+    for tenant, id, departed in state.departures:
+        record = DepartedRecord(id, departed.until, departed.operations)
+        records.setdefault(tenant, []).append(record)
+    for of_tenant in records.values():
+        of_tenant.sort(key=lambda record: record.id)
+    return records
+
+
+def _tenant_record(state: QueueState, name: str, departed: list[DepartedRecord]) -> TenantRecord:
+    tenancy = state.tenancy(name)
     names = sorted({*tenancy.counts, *tenancy.paused})
     queues = [_queue_record(queue, tenancy.counts, queue in tenancy.paused) for queue in names]
     return TenantRecord(
@@ -216,6 +252,7 @@ def _tenant_record(state: QueueState, name: str) -> TenantRecord:
             KeyRecord(*scope, hold.id, hold.life, hold.until)
             for scope, hold in sorted(tenancy.keys.items(), key=lambda item: item[0])
         ],
+        departed=departed,
     )
 
 
@@ -235,10 +272,13 @@ def _restore_tenant(state: QueueState, record: TenantRecord) -> None:
         counts.now.update(queue.now)
         counts.left.update(queue.left)
         if queue.paused:
-            tenancy.paused.add(queue.queue)
+            tenancy.lanes.pause(queue.queue)
     for key in record.keys:
         scope = (key.queue, key.type, key.key)
         state.adopt_hold(record.tenant, scope, Hold(key.id, key.life, key.until))
+    for one in record.departed:
+        departed = Departed(one.until, one.operations)
+        state.departures.remember(record.tenant, one.id, departed)
 
 
 def _source_records(state: QueueState) -> list[SourceRecord]:

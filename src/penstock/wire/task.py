@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from penstock.errors import Corrupt
+from penstock.kernel.departures import Departed
 from penstock.kernel.events import (
     Adopted,
     Claimed,
@@ -24,6 +25,7 @@ from penstock.kernel.events import (
     Replayed,
 )
 from penstock.kernel.job import ABSENT, Job, State
+from penstock.kernel.stamps import Stamp
 from penstock.wire.level import (
     FORMAT_LEVEL,
     UNMOVED_LEVEL,
@@ -53,6 +55,8 @@ class Task(Struct, frozen=True, omit_defaults=True):
     """Not yet true: it becomes so when the key's object names its position."""
     voided: tuple[int, ...] = ()
     """Positions of openings that never became true, so that a late key can't revive them."""
+    departed: Departed | None = None
+    """What the last job of the id has left behind; it counts only where there is none now."""
     left: dict[str, dict[State, int]] = {}
     """How many earlier jobs of this id left, by queue and by the state they were in."""
     late: tuple[tuple[int, float], ...] = ()
@@ -60,6 +64,10 @@ class Task(Struct, frozen=True, omit_defaults=True):
     store's clock."""
     quiet: bool = False
     """The last put brought no event."""
+    stamp: Stamp | None = None
+    """Its newest time and the clock of whoever wrote it, where they differ (`kernel/stamps`)."""
+    early_seconds: float = 0.0
+    """How much sooner than at the job's own time its entry is filed, which goes by the clock."""
     sealed: str = ""
     """The move that closed the queue when this was last put by one: whoever does not know of it
     has an old charter."""

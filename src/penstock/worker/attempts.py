@@ -6,7 +6,8 @@ import asyncio
 
 from penstock.app.app import App
 from penstock.app.running import Execute, run
-from penstock.errors import LeaseLost, UnknownTask
+from penstock.client.tracebacks import leave_out_machinery
+from penstock.errors import LeaseLost, UnknownType
 from penstock.ports.clock import Clock
 from penstock.worker.endings import Ending, GivenBack, Stalled, Succeeded, ending_of, timed_out
 from penstock.worker.running import Run
@@ -19,18 +20,19 @@ async def ended(app: App, attempt: Run, execute: Execute, clock: Clock) -> Endin
         async with asyncio.timeout(job.timeout_seconds) as limit:
             task = app.tasks.get(job.type)
             if task is None:
-                raise UnknownTask(job.type, app.tasks)
+                raise UnknownType(job.type, app.tasks)
             result = await run(app, task, attempt.context, execute)
     except BaseException as error:  # noqa: BLE001  # a handler may raise anything at all
+        leave_out_machinery(error)
         if attempt.lost is not None:
             return Stalled(job, attempt.lost)
         if attempt.given_back:
             return GivenBack(job)
         if limit is not None and limit.expired():
             attempt.context.stop(LeaseLost(job.id))
-            return timed_out(job)
+            return timed_out(job, error.__cause__)
         return ending_of(job, error, clock.now())
     if attempt.lost is not None:
         # It swallowed the cancellation; what it made counts for nothing all the same.
         return Stalled(job, attempt.lost)
-    return Succeeded(job, result)
+    return Succeeded(job, result, task.result_codec)

@@ -7,16 +7,16 @@ other run. Only one claims while nothing piles up, so that an idle worker asks n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
 
-from penstock.app.app import App
 from penstock.client.queue import Queue
-from penstock.errors import BeingFilled, OutcomeUnknown, StoreError
+from penstock.errors import PASSING
 from penstock.kernel.job import Job
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
-from penstock.runtime.tasks import first_of
+from penstock.runtime.tasks import TaskSet, first_of
+from penstock.worker.endings import GivenBack
 from penstock.worker.options import WorkerOptions
 from penstock.worker.room import Room
 from penstock.worker.settling import Settler
@@ -35,8 +35,9 @@ class Claiming:
     def __init__(
         self,
         queue: Queue,
-        app: App,
         options: WorkerOptions,
+        types: tuple[str, ...] | None,
+        types_without_process: tuple[str, ...] | None,
         services: Services,
         complaints: Complaints,
         room: Room,
@@ -50,7 +51,8 @@ class Claiming:
         self._room = room
         self._settler = settler
         self._start = start
-        self._types_without_process = _types_without_process(app)
+        self._types = types
+        self._types_without_process = types_without_process
         self._waves = queue.capabilities.batches_at_once
         self._backlog = asyncio.Event()
         """Set while claims get all that they ask for."""
@@ -72,7 +74,7 @@ class Claiming:
                     if self._options.burst and was_quiet:
                         return
                     await self._wait()
-            except (StoreError, OutcomeUnknown, BeingFilled) as error:
+            except PASSING as error:
                 self._complaints.trouble("a claim", error)
                 await self._services.clock.sleep(backoff.next_seconds())
             else:
@@ -88,7 +90,7 @@ class Claiming:
                     await self._room.changed()
                 else:
                     await self._claim()
-            except (StoreError, OutcomeUnknown, BeingFilled) as error:
+            except PASSING as error:
                 self._complaints.trouble("a claim", error)
                 self._backlog.clear()
 
@@ -98,7 +100,7 @@ class Claiming:
         return float("inf") if jobs_max is None else jobs_max - self._claimed
 
     def _wanted(self) -> tuple[int, int]:
-        """How many jobs can start, of any type, and more of those types that need no process."""
+        """How many can start of all types served, and more of those that need no process."""
         wave = -(-self._room.limit // self._waves)
         free = int(min(self._room.free, wave, self._left - self._room.kept))
         if self._types_without_process is None:
@@ -119,29 +121,56 @@ class Claiming:
                 worker=self._options.name,
                 lease_seconds=lease_seconds,
             )
-            for count, types in ((any_type, None), (more, self._types_without_process))
+            for count, types in ((any_type, self._types), (more, self._types_without_process))
             if count > 0
         ]
-        with self._room.keep(any_type + more, processes=any_type):
-            # Sent together, two claims share a commit.
-            answers = await asyncio.gather(*claims) if len(claims) > 1 else [await claims[0]]
-        jobs = [job for claimed in answers for job in claimed]
+        with (
+            self._room.keep(any_type + more, processes=any_type),
+            self._complaints.expect_answer("a claim"),
+        ):
+            jobs, trouble = await self._all_of(claims)
         if len(jobs) < any_type + more:
             self._backlog.clear()
         else:
             self._backlog.set()
         if clock.elapsed() - sent_at > (1 - LEASE_LEFT_MIN) * lease_seconds:
-            await self._queue.release(jobs)
-            return bool(jobs)
-        self._claimed += len(jobs)
-        for job in jobs:
-            self._start(job, sent_at)
+            self._give_back(jobs)
+        else:
+            self._claimed += len(jobs)
+            for job in jobs:
+                self._start(job, sent_at)
+        if trouble is not None:
+            raise trouble
         return bool(jobs)
+
+    async def _all_of(
+        self, claims: Sequence[Coroutine[Any, Any, list[Job]]]
+    ) -> tuple[list[Job], BaseException | None]:
+        """What they got, and why one of them got nothing: that does not take the others' away."""
+        if len(claims) == 1:
+            return await claims[0], None
+        # Sent together, two claims share a commit.
+        together = TaskSet("claims")
+        tasks = [together.start("claim", claim) for claim in claims]
+        try:
+            answers = await asyncio.gather(*tasks, return_exceptions=True)
+        except asyncio.CancelledError:
+            # One that was cancelled has given back what it got; one that had returned has not.
+            for task in tasks:
+                if not task.cancelled() and task.exception() is None:
+                    self._give_back(task.result())
+            raise
+        jobs = [job for one in answers if not isinstance(one, BaseException) for job in one]
+        return jobs, next((one for one in answers if isinstance(one, BaseException)), None)
+
+    def _give_back(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            self._settler.add(GivenBack(job))
 
     async def _wait(self) -> None:
         """Until there may be something to claim; in a burst, at most until all is done."""
         any_type, _ = self._wanted()
-        types = None if any_type else self._types_without_process
+        types = self._types if any_type else self._types_without_process
         queues = self._options.queues
         waits = [self._queue.wait_for_work(queues, types, timeout_seconds=WAIT_SECONDS)]
         if not any_type:
@@ -153,10 +182,3 @@ class Claiming:
     async def _quiet(self) -> None:
         await self._room.idle()
         await self._settler.drained()
-
-
-def _types_without_process(app: App) -> tuple[str, ...] | None:
-    """None: no task of the app needs one, so nothing has to be told apart."""
-    if not any(task.cpu for task in app.tasks.values()):
-        return None
-    return tuple(name for name, task in app.tasks.items() if not task.cpu)

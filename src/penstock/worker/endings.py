@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from traceback import format_exception
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
 from penstock.app.control import Permanent, Retry, Snooze
-from penstock.errors import ArgumentsInvalid, PenstockError, UnknownTask
-from penstock.kernel.job import Job
+from penstock.client.tracebacks import traceback_of
+from penstock.errors import ArgumentsInvalid, PenstockError, UnknownType
+from penstock.kernel.job import Job, State
 
 MESSAGE_CHARACTERS_MAX: Final = 4_000
 """What is kept of an error's words."""
@@ -18,6 +20,7 @@ MESSAGE_CHARACTERS_MAX: Final = 4_000
 class Succeeded(Struct, frozen=True, gc=False):
     job: Job
     result: Any
+    codec: str | None = None
 
 
 class FailedAttempt(Struct, frozen=True):
@@ -33,6 +36,24 @@ class FailedAttempt(Struct, frozen=True):
         text = (f"{name}: {words}" if words else name)[:MESSAGE_CHARACTERS_MAX]
         # A lone surrogate, as in a file name that is no text, can't be stored.
         return text.encode(errors="replace").decode()
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it was the last attempt: the queue has said so when it was told."""
+        return self.job.state is State.FAILED
+
+    @property
+    def loggable_error(self) -> BaseException:
+        """The error, or one like it whose words every log can take: not all text is writable."""
+        try:
+            "".join(format_exception(self.error)).encode()
+        except Exception:  # noqa: BLE001  # it may be anything, and so may its words
+            return RuntimeError(self.message).with_traceback(self.error.__traceback__)
+        return self.error
+
+    @property
+    def traceback(self) -> str | None:
+        return traceback_of(self.error)
 
 
 class GivenBack(Struct, frozen=True):
@@ -62,8 +83,8 @@ def ending_of(job: Job, error: BaseException, now: float) -> Ending:
             return FailedAttempt(job, error, "permanent", retry=False)
         case ArgumentsInvalid():
             return FailedAttempt(job, error, "arguments", retry=False)
-        case UnknownTask():
-            return FailedAttempt(job, error, "unknown_task", retry=False)
+        case UnknownType():
+            return FailedAttempt(job, error, "unknown_type", retry=False)
         case asyncio.CancelledError():
             # Nobody asked for it: the handler cancelled itself.
             return FailedAttempt(job, error, "cancelled_itself")
@@ -74,8 +95,10 @@ def ending_of(job: Job, error: BaseException, now: float) -> Ending:
             return FailedAttempt(job, error, "error")
 
 
-def timed_out(job: Job) -> FailedAttempt:
+def timed_out(job: Job, where: BaseException | None = None) -> FailedAttempt:
+    """`where` the handler was cancelled, if it was: that is what its traceback tells."""
     limit = TimeoutError(f"the attempt took longer than {job.timeout_seconds:g} s")
+    limit.__cause__ = where
     return FailedAttempt(job, limit, "timeout")
 
 

@@ -6,18 +6,25 @@ import asyncio
 import importlib
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
 
-from penstock.app.context import JobContext
+from penstock.app.context import JobContext, enter
 from penstock.app.running import in_this_loop, in_this_thread
 from penstock.app.task import Task
+from penstock.client.tracebacks import TRACEBACK_BYTES_MAX, leave_out_machinery, traceback_of
 from penstock.errors import MissingExtra
+from penstock.kernel.job import Job
+from penstock.worker.reports import Reports, child_context
 
 if TYPE_CHECKING:
     from pebble import ProcessPool
+
+CHILD_TRACEBACK_BYTES_MAX: Final = TRACEBACK_BYTES_MAX * 3 // 4
+"""The worker's own words about it need the rest."""
 
 
 class Places:
@@ -27,13 +34,14 @@ class Places:
     """
 
     def __init__(
-        self, concurrency: int, processes: int, linger: Callable[[Future[Any]], None]
+        self, concurrency: int, processes: int, linger: Callable[[Future[Any], Job], None]
     ) -> None:
         self._concurrency = concurrency
         self._processes = processes
         self._linger = linger
         self._threads: ThreadPoolExecutor | None = None
         self._pool: ProcessPool | None = None
+        self._reports: Reports | None = None
 
     async def execute(
         self, task: Task[..., Any], context: JobContext, arguments: dict[str, Any]
@@ -41,7 +49,7 @@ class Places:
         if task.is_async:
             return await in_this_loop(task, context, arguments)
         if task.cpu:
-            return await self._in_process(task, arguments)
+            return await self._in_process(task, context, arguments)
         return await self._in_thread(task, context, arguments)
 
     def close(self) -> None:
@@ -51,6 +59,8 @@ class Places:
         if self._pool is not None:
             self._pool.stop()  # type: ignore[no-untyped-call]  # pebble types most, not this
             self._pool.join()
+        if self._reports is not None:
+            self._reports.close()
 
     async def _in_thread(
         self, task: Task[..., Any], context: JobContext, arguments: dict[str, Any]
@@ -63,32 +73,50 @@ class Places:
             return await asyncio.wrap_future(work)
         except asyncio.CancelledError:
             if not work.cancel() and not work.done():
-                self._linger(work)
+                self._linger(work, context.job)
             raise
 
-    async def _in_process(self, task: Task[..., Any], arguments: dict[str, Any]) -> Any:
-        if self._pool is None:
-            self._pool = _process_pool(self._processes)
-        work = self._pool.schedule(_run_in_child, args=[*_address(task), arguments])
+    async def _in_process(
+        self, task: Task[..., Any], context: JobContext, arguments: dict[str, Any]
+    ) -> Any:
+        if self._pool is None or self._reports is None:
+            self._pool, self._reports = _process_pool(self._processes), Reports()
+        # The context itself can't be sent: the child makes one of the job.
+        name = task.signature.context_parameter
+        sent = {key: value for key, value in arguments.items() if key != name}
+        work = self._pool.schedule(
+            _run_in_child, args=[*_address(task), sent, name, context.job, self._reports.path]
+        )
         try:
-            returned: bytes = await asyncio.wrap_future(work)
+            with self._reports.of(context):
+                returned: bytes = await asyncio.wrap_future(work)
         except asyncio.CancelledError:
             # Kills the process that runs it; the pool starts another.
             work.cancel()  # type: ignore[no-untyped-call]  # nor this
             raise
-        result, error = pickle.loads(returned)
+        result, error, frames = pickle.loads(returned)
         if error is not None:
-            raise error
+            # What the child saw is told as the cause, since its frames can't be sent.
+            raise error from ChildTraceback(frames)
         return result
 
 
-def _process_pool(processes: int) -> ProcessPool:
-    try:
-        import multiprocessing
+def require_process_pool(tasks: Iterable[Task[..., Any]]) -> None:
+    """Refuses tasks that could not run here, before one of their jobs is claimed."""
+    bound = [task.name for task in tasks if task.cpu]
+    if bound and find_spec("pebble") is None:
+        raise MissingExtra("cpu", f"running a task with cpu=True ({', '.join(sorted(bound))})")
 
-        from pebble import ProcessPool
-    except ImportError:
-        raise MissingExtra("cpu", "running a task with cpu=True") from None
+
+class ChildTraceback(Exception):
+    """Where a task failed in its own process, in words."""
+
+
+def _process_pool(processes: int) -> ProcessPool:
+    import multiprocessing
+
+    from pebble import ProcessPool
+
     # Not a fork of this process, whose threads and locks would come along half.
     return ProcessPool(max_workers=processes, context=multiprocessing.get_context("spawn"))
 
@@ -99,16 +127,29 @@ def _address(task: Task[..., Any]) -> tuple[str, str]:
     return function.__module__, function.__qualname__
 
 
-def _run_in_child(module: str, name: str, arguments: dict[str, Any]) -> bytes:
+def _run_in_child(
+    module: str,
+    name: str,
+    arguments: dict[str, Any],
+    context_parameter: str | None,
+    job: Job,
+    reports: str,
+) -> bytes:
     """The result or the error, as bytes: the pool would choke on one that it can't unpickle."""
     found: Any = sys.modules.get(module) or importlib.import_module(module)
     for part in name.split("."):
         found = getattr(found, part)
     function = found.function if isinstance(found, Task) else found
+    context = child_context(job, reports)
+    enter(context)
+    if context_parameter is not None:
+        arguments[context_parameter] = context
     try:
-        return pickle.dumps((function(**arguments), None))
+        return pickle.dumps((function(**arguments), None, ""))
     except BaseException as error:  # noqa: BLE001  # whatever it is, the worker judges it
-        return pickle.dumps((None, _sendable(error)))
+        leave_out_machinery(error)
+        frames = traceback_of(error, CHILD_TRACEBACK_BYTES_MAX) or ""
+        return pickle.dumps((None, _sendable(error), frames))
 
 
 def _sendable(error: BaseException) -> BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
@@ -12,7 +13,7 @@ from penstock.client.queue import Queue
 from penstock.errors import PenstockError
 from penstock.ports.backend import WorkerRecord
 from penstock.runtime.services import Services
-from penstock.runtime.tasks import within
+from penstock.runtime.tasks import first_of, within
 
 logger = logging.getLogger(__name__)
 
@@ -32,11 +33,17 @@ class Registration:
         self._queue = queue
         self._services = services
         self._describe = describe
+        self._changed = asyncio.Event()
+
+    def refresh(self) -> None:
+        """What it says is not true any more: it is said again at once."""
+        self._changed.set()
 
     async def run(self) -> None:
         while True:
+            self._changed.clear()
             await self._say(self._describe())
-            await self._services.clock.sleep(REGISTRATION_SECONDS)
+            await first_of(self._services.clock.sleep(REGISTRATION_SECONDS), self._changed.wait())
 
     async def end(self) -> None:
         farewell = self._queue.unregister(self._describe().id)
@@ -52,6 +59,8 @@ class Registration:
         except PenstockError as error:
             # Only for people to look at; the next one is seconds away.
             logger.info("could not register: %s", error)
+        except Exception:
+            logger.exception("could not register")
 
 
 def default_name() -> str:

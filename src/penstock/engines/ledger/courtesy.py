@@ -23,7 +23,8 @@ from penstock.wire.level import UNREADABLE
 LOSSES_BEFORE_KNOCK: Final = 3
 WINS_BETWEEN_LOOKS: Final = 16
 CONTENTION_SECONDS: Final = 5.0
-"""How long others are expected to be still there after they were last noticed."""
+"""How long others are expected to be still there after they were last noticed. To say that one
+leaves would take a write; who has not committed for this long is in nobody's way, there or not."""
 KNOCK_SECONDS: Final = 30.0
 """After this long a knock is taken for a left-over."""
 _ROUND_TRIPS: Final = 2.5

@@ -11,6 +11,7 @@ for all of its requests; otherwise a process that lags would answer from the pas
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
@@ -19,12 +20,21 @@ from typing import Any, Final, TypeVar
 
 from penstock.engines.group_commit import OUTCOME_SECONDS_MAX, GroupCommit
 from penstock.engines.histories import read_back
-from penstock.engines.ledger import views
+from penstock.engines.ledger import counting, views
 from penstock.engines.ledger.imports.objects import AtHand
 from penstock.engines.ledger.journal import Journal, Listener
 from penstock.engines.presence import Presence
-from penstock.engines.requests import Query, Request, decided
-from penstock.errors import Gap, PenstockError, QueueClosed
+from penstock.engines.requests import (
+    Query,
+    Request,
+    Spoiled,
+    Work,
+    decide_all,
+    is_read,
+    log_spoiled,
+    spoiler,
+)
+from penstock.errors import Gap, OutcomeUnknown, PenstockError, QueueClosed
 from penstock.kernel.batch import Batch
 from penstock.kernel.commands import AbortImport
 from penstock.kernel.events import (
@@ -40,6 +50,7 @@ from penstock.kernel.job import Job
 from penstock.kernel.manifest import NeedsChunk
 from penstock.kernel.segments import Waiting
 from penstock.kernel.settings import Settings
+from penstock.kernel.stamps import Stamp
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import (
     CancelledListener,
@@ -51,6 +62,8 @@ from penstock.ports.backend import (
 )
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
+from penstock.runtime.tasks import let_others_run
+from penstock.wire.commit import Unencodable
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +92,7 @@ class LedgerEngine(GroupCommit):
     @property
     def _journal(self) -> Journal:
         if self._opened is None:
-            raise QueueClosed
+            raise self._why_not_open()
         return self._opened
 
     @property
@@ -107,7 +120,7 @@ class LedgerEngine(GroupCommit):
             return [find(state, id, at) for id in ids]
 
         def find(state: QueueState, id: str, at: float) -> Job | Waiting | None:
-            return state.find(tenant, id, at) or state.unadmitted(tenant, id)
+            return state.look(tenant, id, at) or state.unadmitted(tenant, id)
 
         found = [await self._built(job) for job in await self._look(look)]
         return await read_back(found, self._journal.read)
@@ -117,21 +130,35 @@ class LedgerEngine(GroupCommit):
         for job in listing.jobs:
             yield job
         for chunk in listing.unadmitted:
-            for job in chunk.jobs(await self._journal.imports.rows(chunk.place)):
+            for job in chunk.jobs(await self._journal.imports.rows(chunk.place), self.settings):
                 if filter.matches(job):
                     yield job
 
     async def stats(self, tenant: str) -> Stats:
-        return await self._look(
-            lambda state, at: views.stats(state, tenant, self._journal.head.commit, at)
-        )
+        def look(state: QueueState, at: float) -> counting.Counted:
+            journal = self._journal
+            return counting.count(state, tenant, journal.head.commit, at, journal.state_bytes)
+
+        self._require_open()
+        for _ in range(counting.SLICES_MAX):
+            # What is provisional may be counted, since whoever takes it back says what has changed.
+            with self._journal.turn():
+                if counting.make_rows(self._journal.state, tenant):
+                    break
+            await let_others_run()
+        counted = await self._look(look)
+        if len(counted.rows) <= counting.ROWS_AT_ONCE_MAX:
+            return counting.add_up(counted)
+        return await asyncio.to_thread(counting.add_up, counted)
 
     async def contents(self) -> Contents:
         return await self._look(views.contents)
 
-    async def history(self, tenant: str, id: str) -> list[JobEvent]:
+    async def history(self, tenant: str, id: str, life: int | None = None) -> list[JobEvent]:
         job = await self._look(lambda state, at: state.find(tenant, id, at))
-        return await self._journal.history(job, tenant, id)
+        if life is not None and job is not None and job.life != life:
+            job = None
+        return await self._journal.history(job, tenant, id, life)
 
     async def events(
         self, tenant: str | None, since: int, *, follow: bool = True
@@ -187,8 +214,9 @@ class LedgerEngine(GroupCommit):
     async def _due_seconds(
         self, tenant: str, queues: Sequence[str] | None, types: Sequence[str] | None
     ) -> float:
-        state, now = self._journal.state, self._journal.commit_time()
-        return views.due_seconds(state, tenant, queues, types, now)
+        with self._journal.turn():
+            state, now = self._journal.state, self._journal.stamp().at
+            return views.due_seconds(state, tenant, queues, types, now)
 
     def watch_cancelled(self, tenant: str, tell: CancelledListener) -> AbstractContextManager[None]:
         return self._listeners.cancellations_of(tenant, tell)
@@ -200,53 +228,91 @@ class LedgerEngine(GroupCommit):
 
     async def _serve(self, requests: list[Request]) -> None:
         """Decides the requests until the result stands, then answers them."""
-        is_confirmed = False
-        chunks = AtHand(self._journal.imports)
+        is_confirmed = is_again = False
+        journal = self._journal
+        chunks = AtHand(journal.imports)
         while True:
+            if not is_read(requests):
+                # Each time: what was lost may have been slept over.
+                try:
+                    await journal.ready_to_write()
+                except PenstockError as error:
+                    requests = self._fail_commands(requests, error)
             try:
-                with self._journal.turn():
-                    at = self._journal.commit_time()
-                    events, answers = self._decide(requests, at, chunks)
+                with journal.turn():
+                    stamp = journal.stamp()
+                    works = [one.work_again() if is_again else one.work for one in requests]
+                    events, answers, ends = self._decide(works, stamp, chunks)
                     if events:
-                        if await self._journal.append(events, at):
-                            break
-                        is_confirmed = True
+                        try:
+                            if await self._append(events, stamp, ends):
+                                break
+                        except OutcomeUnknown:
+                            raise
+                        except PenstockError as error:
+                            # It did not happen. Whoever only looks need not suffer for that.
+                            requests = self._fail_commands(requests, error)
+                            continue
+                        is_confirmed = is_again = True
                         continue
             except NeedsChunk as needs:
                 await chunks.bring(needs.place)
                 continue
-            if is_confirmed or not await self._journal.catch_up():
+            except Spoiled as found:
+                # It has done nothing, and nothing is decided yet: the others are, without it.
+                log_spoiled(found)
+                requests = [*requests]
+                requests.pop(found.place).answer(found.error)
+                continue
+            if is_confirmed or not await journal.catch_up():
                 break
             is_confirmed = True
         for request, answer in zip(requests, answers, strict=True):
-            self._answer(request, answer)
+            request.answer(answer)
         self._prefetch(events)
+
+    def _fail_commands(self, requests: list[Request], error: PenstockError) -> list[Request]:
+        """Tells those who wanted something done; answers the reads that are left."""
+        reads = [request for request in requests if isinstance(request.work, Query)]
+        self._fail([request for request in requests if request not in reads], error)
+        return reads
 
     def _prefetch(self, events: Sequence[Event]) -> None:
         """Where jobs of an import were admitted, more of it will be wanted soon."""
         imports = self._journal.state.imports
         if imports.sources:
             admitted = {(e.tenant, e.run) for e in events if isinstance(e, Admitted)}
-            for source in filter(None, map(imports.sources.get, admitted)):
-                self._journal.imports.prefetch(source.segments[:PREFETCHED_SEGMENTS])
+            with self._journal.turn():
+                for source in filter(None, map(imports.sources.get, admitted)):
+                    self._journal.imports.prefetch(source.segments[:PREFETCHED_SEGMENTS])
+
+    async def _append(self, events: Sequence[Event], stamp: Stamp, ends: Sequence[int]) -> bool:
+        try:
+            return await self._journal.append(events, stamp)
+        except Unencodable as error:
+            raise spoiler(error, ends) from error
 
     def _decide(
-        self, requests: list[Request], at: float, chunks: AtHand
-    ) -> tuple[list[Event], list[Any]]:
-        state = self._journal.state
+        self, works: Sequence[Work], stamp: Stamp, chunks: AtHand
+    ) -> tuple[list[Event], list[Any], list[int]]:
+        journal = self._journal
+        state, head = journal.state, journal.head
         state.begin()
         try:
-            batch = Batch(state, at, self._journal.head.commit + 1, self._services.luck, chunks)
-            answers = [decided(batch, state, request.work, at) for request in requests]
+            batch = Batch(state, stamp.at, head.commit + 1, self._services.luck, chunks)
+            answers, ends = decide_all(batch, state, works, stamp.at)
+            is_set_back = not batch.events and stamp.was_set_back_since(head.stamp)
+            if is_set_back and not all(isinstance(work, Query) for work in works):
+                batch.note_time()
             if batch.events:
-                for command in self._journal.riders():
+                for command in journal.riders():
                     batch.run(command)
             else:
                 state.settle()
         except BaseException:
             state.rollback()
             raise
-        return batch.events, answers
+        return batch.events, answers, ends
 
     async def _follow(self) -> None:
         """Looks at the tail while somebody waits for news; often at first, then less so."""
@@ -260,6 +326,8 @@ class LedgerEngine(GroupCommit):
             )
             try:
                 await self._look(_nothing)
+            except QueueClosed:
+                return
             except PenstockError as error:
                 complaints.trouble("following the log", error)
                 continue
@@ -268,6 +336,7 @@ class LedgerEngine(GroupCommit):
                 backoff.reset()
 
     async def _look(self, look: Callable[[QueueState, float], Answer]) -> Answer:
+        self._require_open()
         answer: Answer = await self._inbox.add(Query(look))
         return answer
 
@@ -276,7 +345,7 @@ class LedgerEngine(GroupCommit):
         if not isinstance(job, Waiting):
             return job
         rows = await self._journal.imports.rows(job.place)
-        return job.job(rows[job.row - job.place.first])
+        return job.job(rows[job.row - job.place.first], self.settings)
 
 
 def _nothing(state: QueueState, at: float) -> None:

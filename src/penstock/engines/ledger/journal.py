@@ -6,7 +6,7 @@ state, since only it knows when a change has become true.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol
 
@@ -18,6 +18,7 @@ from penstock.engines.presence import Presence
 from penstock.kernel.commands import AnyCommand
 from penstock.kernel.events import Event, JobEvent
 from penstock.kernel.job import Job
+from penstock.kernel.stamps import Stamp
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import Capabilities, VacuumReport
 
@@ -26,8 +27,12 @@ class Head(Struct, frozen=True):
     """The newest commit that the state contains."""
 
     commit: int
-    at: float
+    stamp: Stamp
     chain: str
+
+    @property
+    def at(self) -> float:
+        return self.stamp.at
 
 
 Listener = Callable[[Sequence[Event] | None], None]
@@ -83,18 +88,30 @@ class Journal(Protocol):
     @property
     def capabilities(self) -> Capabilities: ...
 
+    @property
+    def state_bytes(self) -> int | None:
+        """How much a start has to read; None if there is nothing to read."""
+        ...
+
     async def open(self) -> None:
         """Loads the state, creating the queue if it is new."""
         ...
 
     async def close(self) -> None: ...
 
-    def commit_time(self) -> float:
+    def stamp(self) -> Stamp:
         """The time to decide at: calibrated, and never before the newest commit."""
         ...
 
-    def turn(self) -> AbstractContextManager[None]:
+    def turn(self) -> AbstractContextManager[object]:
         """Held from deciding to appending, by whoever shares the state in this process."""
+        ...
+
+    async def ready_to_write(self) -> None:
+        """Called before a batch with a command is decided, so that its time can be trusted.
+
+        `ClockSkew` if it can't. Opening and reading need neither a clock nor the right to write.
+        """
         ...
 
     async def catch_up(self) -> bool:
@@ -104,7 +121,7 @@ class Journal(Protocol):
         """
         ...
 
-    async def append(self, events: Sequence[Event], at: float) -> bool:
+    async def append(self, events: Sequence[Event], stamp: Stamp) -> bool:
         """Makes provisional events, already applied to the state, durable as the next commit.
 
         True: they stand. False: somebody else had the slot; the events were rolled back and the
@@ -125,15 +142,19 @@ class Journal(Protocol):
         """The oldest commit whose events can still be read."""
         ...
 
-    async def read(self, commit: int) -> Sequence[Event]:
-        """The events of one earlier commit; `Gap` if they are gone."""
+    async def read(self, commit: int, positions: Collection[int]) -> Sequence[Event]:
+        """Those of one earlier commit that are at these positions; `Gap` if they are gone."""
         ...
 
     async def read_on(self, commit: int) -> tuple[int, Sequence[Event]]:
-        """The same, with those of as many commits after it as come at once; and the last one."""
+        """All its events, with those of as many commits after it as come at once; and the last."""
         ...
 
-    async def history(self, job: Job | None, tenant: str, id: str) -> list[JobEvent]: ...
+    async def history(
+        self, job: Job | None, tenant: str, id: str, life: int | None
+    ) -> list[JobEvent]:
+        """Of this life, or of the latest; `job` is that one if it is still there."""
+        ...
 
     async def changed(self, timeout_seconds: float) -> None:
         """Returns when others may have committed: at the store's word, or when the time is up."""

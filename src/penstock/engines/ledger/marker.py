@@ -12,8 +12,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from penstock.engines.ledger.names import MARKER
+from penstock.engines.ledger.names import LOG, MARKER, QUEUE
 from penstock.engines.names import PROBES
+from penstock.engines.room import keep_reserve
 from penstock.errors import (
     Corrupt,
     InvalidURL,
@@ -28,6 +29,9 @@ from penstock.wire.level import UNMOVED_LEVEL, UNREADABLE, require_known
 
 LAYOUTS: Final = ("log", "single", "tasks")
 """The first is the default."""
+
+_CONTENTS: Final = {"single": QUEUE, "tasks": "tasks/", "log": LOG}
+"""What a queue of each layout can't be without, once it has a job."""
 
 PROBE_WRITERS: Final = 8
 _TRIES_MAX: Final = 20
@@ -60,8 +64,11 @@ async def ensure_marker(store: ObjectStore, layout: str | None, services: Servic
     """The queue's layout; a queue that is not there yet is made, with the layout asked for."""
     marker = await read_marker(store)
     if marker is None:
+        marker = await _require_empty(store, layout)
+    if marker is None:
         await probe(store, services)
         marker = await _create(store, layout or LAYOUTS[0], services)
+        await keep_reserve(store)
     if layout is not None and marker.layout != layout:
         raise InvalidURL(
             store.name, f"the queue there has layout {marker.layout!r}, not {layout!r}"
@@ -69,6 +76,31 @@ async def ensure_marker(store: ObjectStore, layout: str | None, services: Servic
     if marker.layout not in LAYOUTS:
         raise Corrupt(MARKER, f"layout {marker.layout!r} is not known to this penstock")
     return marker.layout
+
+
+async def _require_empty(store: ObjectStore, layout: str | None) -> Marker | None:
+    """Refuses to make a new queue over one whose marker is gone, which would hide all its jobs.
+
+    The marker is written before anything else: if it is there by now, somebody has just made it.
+    """
+    found = await _layout_of_what_is_there(store)
+    if found is None or found == layout:
+        return None
+    marker = await read_marker(store)
+    if marker is None and found != (layout or LAYOUTS[0]):
+        raise Corrupt(
+            MARKER,
+            f"it is gone, but a queue of layout {found!r} is there; if that is the queue you want, "
+            f"open it once with layout={found}, which writes the marker again",
+        )
+    return marker
+
+
+async def _layout_of_what_is_there(store: ObjectStore) -> str | None:
+    for layout, prefix in _CONTENTS.items():
+        async for _ in store.list(prefix):
+            return layout
+    return None
 
 
 async def probe(store: ObjectStore, services: Services) -> None:

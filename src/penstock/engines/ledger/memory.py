@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractContextManager, suppress
 from itertools import chain
 from typing import Final
 
 from penstock.engines.consumers import Execute
-from penstock.engines.histories import history_of
+from penstock.engines.histories import history_of, room_of
 from penstock.engines.ledger.imports.objects import ImportObjects
 from penstock.engines.ledger.imports.sweep import sweep_imports
 from penstock.engines.ledger.journal import (
@@ -28,8 +28,9 @@ from penstock.engines.presence import Presence
 from penstock.engines.side import SideObjects
 from penstock.errors import Gap
 from penstock.kernel.commands import AnyCommand, Expire
-from penstock.kernel.events import SYSTEM_TENANT, Event, JobEvent, position_of
+from penstock.kernel.events import SYSTEM_TENANT, Event, JobEvent, index_of, position_of
 from penstock.kernel.job import Job
+from penstock.kernel.stamps import THE_BEGINNING, Stamp, next_stamp
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import Capabilities, VacuumReport
 from penstock.ports.store import ObjectStore
@@ -47,20 +48,22 @@ class SharedMemory:
         self.side = side
         """For what other layouts keep beside the queue: large values, registrations."""
         self.state = QueueState()
-        self.head = Head(0, 0.0, "")
+        self.head = Head(0, THE_BEGINNING, "")
         self.lock = threading.RLock()
         self.followers: dict[Callable[[], None], None] = {}
         self.ring: OrderedDict[int, Sequence[Event]] = OrderedDict()
         self._ring_events = 0
 
-    def add(self, events: Sequence[Event], at: float) -> None:
-        self.head = Head(self.head.commit + 1, at, "")
+    def add(self, events: Sequence[Event], stamp: Stamp, writer: Callable[[], None]) -> None:
+        """`writer` is the follower who knows already, since it has made the commit."""
+        self.head = Head(self.head.commit + 1, stamp, "")
         self.ring[self.head.commit] = events
-        self._ring_events += len(events)
+        self._ring_events += room_of(events)
         while self._ring_events > RING_EVENTS_MAX and len(self.ring) > 1:
-            self._ring_events -= len(self.ring.popitem(last=False)[1])
+            self._ring_events -= room_of(self.ring.popitem(last=False)[1])
         for tell in list(self.followers):
-            tell()
+            if tell != writer:
+                tell()
 
     @property
     def first_commit(self) -> int:
@@ -81,7 +84,9 @@ class MemoryJournal:
         self._listener = listener
         self._shared = shared
         self._services = services
-        self._side = SideObjects(shared.side, services, services.clock)
+        self._side = SideObjects(
+            shared.side, services, services.clock, lambda: shared.state.swept_before
+        )
         self._seen = shared.head.commit
         self._news = Latch()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -95,26 +100,33 @@ class MemoryJournal:
         return self._shared.head
 
     @property
+    def state_bytes(self) -> None:
+        return None
+
+    @property
     def capabilities(self) -> Capabilities:
         return ledger_capabilities(
             f"memory://{self._shared.name}", push=True, multi_process=False, durability="none"
         )
 
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        with self._shared.lock:
-            yield
+    def turn(self) -> AbstractContextManager[object]:
+        return self._shared.lock
 
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._shared.followers[self._tell] = None
+        with self._shared.lock:
+            self._shared.followers[self._tell] = None
 
     async def close(self) -> None:
-        self._shared.followers.pop(self._tell, None)
+        with self._shared.lock:
+            self._shared.followers.pop(self._tell, None)
         await self.imports.stop()
 
-    def commit_time(self) -> float:
-        return max(round(self._services.clock.now(), 6), self.head.at)
+    def stamp(self) -> Stamp:
+        return next_stamp(self.head.stamp, self._services.clock.now())
+
+    async def ready_to_write(self) -> None:
+        """Nobody else's clock is to be gone by."""
 
     async def catch_up(self) -> bool:
         with self._shared.lock:
@@ -129,11 +141,11 @@ class MemoryJournal:
             self._listener(events)
         return bool(missed)
 
-    async def append(self, events: Sequence[Event], at: float) -> bool:
+    async def append(self, events: Sequence[Event], stamp: Stamp) -> bool:
         self.state.settle()
-        self.state.seal(at)
+        self.state.seal(stamp.at)
         await self.catch_up()
-        self._shared.add(events, at)
+        self._shared.add(events, stamp, self._tell)
         self._seen = self.head.commit
         self._listener(events)
         return True
@@ -151,16 +163,19 @@ class MemoryJournal:
     async def first_commit(self) -> int:
         return self._shared.first_commit
 
-    async def read(self, commit: int) -> Sequence[Event]:
-        with self._shared.lock:
-            return self._shared.events(commit)
+    async def read(self, commit: int, positions: Collection[int]) -> Sequence[Event]:
+        _, events = await self.read_on(commit)
+        return [events[index_of(position)] for position in positions]
 
     async def read_on(self, commit: int) -> tuple[int, Sequence[Event]]:
-        return commit, await self.read(commit)
-
-    async def history(self, job: Job | None, tenant: str, id: str) -> list[JobEvent]:
         with self._shared.lock:
-            return history_of(chain.from_iterable(self._shared.ring.values()), tenant, id)
+            return commit, self._shared.events(commit)
+
+    async def history(
+        self, job: Job | None, tenant: str, id: str, life: int | None
+    ) -> list[JobEvent]:
+        with self._shared.lock:
+            return history_of(chain.from_iterable(self._shared.ring.values()), tenant, id, life)
 
     async def changed(self, timeout_seconds: float) -> None:
         await self._news.wait(timeout_seconds)
@@ -174,5 +189,6 @@ class MemoryJournal:
     def _tell(self) -> None:
         """Called by whoever committed, from any thread."""
         assert self._loop is not None
-        if not self._loop.is_closed():
+        # That loop may end at any time, without having closed its handle.
+        with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._news.set)

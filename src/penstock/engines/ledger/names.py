@@ -12,6 +12,7 @@ Layout `single`:
     queue.json                             the whole queue
     archive/2026-11-15T10/{commit id}.jsonl  finished jobs that left in that hour
     aside/2026-11-15T10/{commit id}.jsonl    older events that are of no job
+    traceback/00000000000000000042/{commit id}.jsonl  commit 42's failures, with their tracebacks
 
 Commit numbers have twenty digits, so that names sort as numbers do.
 """
@@ -29,6 +30,7 @@ IMPORTS: Final = "import/"
 QUEUE: Final = "queue.json"
 ARCHIVE: Final = "archive/"
 ASIDE: Final = "aside/"
+TRACEBACKS: Final = "traceback/"
 
 _SUFFIX: Final = ".jsonl"
 
@@ -39,6 +41,14 @@ def log_key(commit: int) -> str:
 
 def checkpoint_key(commit: int) -> str:
     return f"{CHECKPOINTS}{commit:020d}{_SUFFIX}"
+
+
+def traceback_key(commit: int, commit_id: str) -> str:
+    return f"{traceback_prefix(commit)}{commit_id}{_SUFFIX}"
+
+
+def traceback_prefix(commit: int) -> str:
+    return f"{TRACEBACKS}{commit:020d}/"
 
 
 def commit_in(key: str) -> int | None:

@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from penstock.engines.calibration import CommitClock
+from penstock.engines.calibration import CommitClock, warn_of_time
 from penstock.engines.ledger.courtesy import Courtesy
 from penstock.engines.ledger.imports.objects import ImportObjects
 from penstock.engines.ledger.journal import Head, Listener, ledger_capabilities, nothing_to_close
@@ -22,6 +22,7 @@ from penstock.engines.presence import Presence
 from penstock.engines.side import SideObjects
 from penstock.engines.watching import Watcher
 from penstock.errors import PreconditionFailed, PutUnknown, StoreError
+from penstock.kernel.stamps import THE_BEGINNING, Stamp
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import Capabilities
 from penstock.ports.store import ObjectStore, PutMode, Watchable, Written
@@ -37,7 +38,7 @@ class StoredJournal:
         self, store: ObjectStore, services: Services, listener: Listener, *, watched: str
     ) -> None:
         self.state = QueueState()
-        self.head = Head(0, 0.0, "")
+        self.head = Head(0, THE_BEGINNING, "")
         self.on_close: Callable[[], Awaitable[None]] = nothing_to_close
         self.presence = Presence(store, services)
         self.imports = ImportObjects(store, services)
@@ -48,7 +49,7 @@ class StoredJournal:
         self._writer = services.new_secret()
         self._courtesy = Courtesy(store, KNOCK, self._writer, services.clock)
         self._watcher = Watcher(store, watched, services)
-        self._side = SideObjects(store, services, self.clock)
+        self._side = SideObjects(store, services, self.clock, lambda: self.state.swept_before)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -64,8 +65,12 @@ class StoredJournal:
         await self.imports.stop()
         await self.on_close()
 
-    def commit_time(self) -> float:
-        return self.clock.commit_time(self.head.at)
+    def stamp(self) -> Stamp:
+        return self.clock.stamp(self.head.stamp)
+
+    def _warn_of_time(self) -> None:
+        """Once opened: says so where commit time is ahead of this clock."""
+        warn_of_time(self._store.name, self.stamp())
 
     def turn(self) -> contextlib.nullcontext[None]:
         return contextlib.nullcontext()
@@ -74,6 +79,7 @@ class StoredJournal:
         await self._watcher.changed(timeout_seconds)
 
     async def keep(self, id: str, data: bytes) -> str:
+        await self.ready_to_write()
         return await self._side.keep(id, data)
 
     async def fetch(self, key: str) -> bytes:
@@ -82,11 +88,8 @@ class StoredJournal:
     def _backoff(self) -> Backoff:
         return self._services.backoff(_RETRY_SECONDS, _RETRY_SECONDS_MAX)
 
-    async def _require_time(self) -> None:
-        """Refuses to write with a clock that is too far from the store's."""
-        if self.clock.is_due:
-            await self.clock.calibrate()
-            self.clock.require_close(self.state.settings.clock_skew_seconds)
+    async def ready_to_write(self) -> None:
+        await self.clock.ready_to_write(self.state.settings.clock_skew_seconds)
 
     async def _put_frozen(self, key: str, data: bytes, mode: PutMode) -> Written | None:
         """Puts the same bytes until they are applied, or refused (None)."""

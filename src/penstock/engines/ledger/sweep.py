@@ -11,6 +11,7 @@ from collections.abc import Callable
 from penstock.engines.consumers import Execute
 from penstock.engines.names import DATA
 from penstock.kernel.commands import Sweep
+from penstock.kernel.decide import named_at
 from penstock.kernel.events import SYSTEM_TENANT
 from penstock.kernel.state import QueueState
 from penstock.ports.store import ObjectStore
@@ -26,8 +27,8 @@ async def sweep_data(
     if not old:
         return 0
     await execute(Sweep(SYSTEM_TENANT, horizon))
-    needed = needed_data(current())
-    gone = [key for key in old if key not in needed]
+    needed, forbidden_before = needed_data(current()), current().swept_before
+    gone = [key for key in old if key not in needed and named_at(key) < forbidden_before]
     for key in gone:
         await store.delete(key)
     return len(gone)

@@ -1,4 +1,4 @@
-"""Looking at the state: counts, and whether waiting is over. Nothing here changes it."""
+"""Looking at the state: lists, and whether waiting is over. Nothing here changes it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from math import inf
 from msgspec import Struct
 
 from penstock.engines.listing import listing as admitted_listing
-from penstock.engines.listing import named
+from penstock.kernel.departures import Departed
 from penstock.kernel.job import Job, State
 from penstock.kernel.manifest import ChunkPlace, Row
 from penstock.kernel.segments import Segment, Waiting
+from penstock.kernel.settings import Settings
 from penstock.kernel.state import QueueState
-from penstock.kernel.tenancy import Hold, QueueCounts, Tenancy
-from penstock.ports.backend import Contents, Filter, QueueStats, Stats, TenantContents
+from penstock.kernel.tenancy import Hold, Tenancy
+from penstock.ports.backend import Contents, Filter, TenantContents
 
 
 class UnadmittedChunk(Struct, frozen=True):
@@ -25,10 +26,10 @@ class UnadmittedChunk(Struct, frozen=True):
     reached: int
     ahead: frozenset[int]
 
-    def jobs(self, rows: Sequence[Row]) -> Iterator[Job]:
+    def jobs(self, rows: Sequence[Row], settings: Settings) -> Iterator[Job]:
         for number, row in enumerate(rows, start=self.place.first):
             if number >= self.reached and number not in self.ahead:
-                yield Waiting(self.segment, number).job(row)
+                yield Waiting(self.segment, number).job(row, settings)
 
 
 class Listing(Struct, frozen=True):
@@ -60,32 +61,19 @@ def unadmitted_chunks(segments: Iterable[Segment]) -> list[UnadmittedChunk]:
     ]
 
 
-def stats(state: QueueState, tenant: str, commit: int, at: float) -> Stats:
-    tenancy = state.tenants.get(tenant)
-    if tenancy is None:
-        return Stats({}, [], 0, commit, at)
-    scheduled, unadmitted = _scheduled_by_queue(state, tenancy), _unadmitted_by_queue(state, tenant)
-    # A queue is one that ever had a job or is paused; what was rolled back leaves an empty count.
-    known = {name for name, counts in tenancy.counts.items() if any(counts.now.values())}
-    names = sorted(known | tenancy.paused | set(unadmitted))
-    queues = [
-        _queue_stats(tenancy, name, scheduled.get(name, 0), unadmitted.get(name, 0))
-        for name in names
-    ]
-    totals = {
-        state: sum(tenancy.counts[name].now[state] for name in tenancy.counts) for state in State
-    }
-    rest = sum(unadmitted.values())
-    totals[State.PENDING] += rest
-    return Stats(named(totals), queues, len(tenancy.jobs), commit, at, rest)
-
-
 def contents(state: QueueState, at: float) -> Contents:
     runs = state.imports.runs
+    departed: dict[str, list[tuple[str, Departed]]] = {}
+    for tenant, id, one in state.departures:
+        if state.departed(tenant, id, at) is one:
+            departed.setdefault(tenant, []).append((id, one))
     return Contents(
         at=at,
         settings=state.settings,
-        tenants=[_tenant_contents(state, name, at) for name in sorted(state.tenants)],
+        tenants=[
+            _tenant_contents(state, name, at, sorted(departed.get(name, [])))
+            for name in sorted(state.tenants)
+        ],
         moves=state.moves,
         runs={run: record.jobs for run, record in runs.items() if record.status == "published"},
         runs_aborted=tuple(run for run, record in runs.items() if record.status == "aborted"),
@@ -93,7 +81,9 @@ def contents(state: QueueState, at: float) -> Contents:
     )
 
 
-def _tenant_contents(state: QueueState, name: str, at: float) -> TenantContents:
+def _tenant_contents(
+    state: QueueState, name: str, at: float, departed: list[tuple[str, Departed]]
+) -> TenantContents:
     tenancy = state.tenants[name]
     unadmitted = sum(segment.unadmitted for segment in state.imports.segments(name))
     held = [
@@ -101,7 +91,8 @@ def _tenant_contents(state: QueueState, name: str, at: float) -> TenantContents:
         for scope, hold in sorted(tenancy.keys.items(), key=lambda item: item[0])
         if state.holder(name, scope, at) is hold and not _is_live(tenancy, hold)
     ]
-    return TenantContents(name, len(tenancy.jobs) + unadmitted, sorted(tenancy.paused), held)
+    jobs = len(tenancy.jobs) + unadmitted
+    return TenantContents(name, jobs, sorted(tenancy.paused), held, departed)
 
 
 def _is_live(tenancy: Tenancy, hold: Hold) -> bool:
@@ -122,8 +113,8 @@ def due_seconds(
     if due <= 0 or tenancy is None:
         return due
     # A clock that was set back may find jobs in the lanes that it does not yet call due.
-    heads = (lane.first() for lane in tenancy.open_lanes(queues, types))
-    return 0.0 if any(head is not None and head[-1].run_at <= at for head in heads) else due
+    heads = tenancy.lanes.heads(queues, types)
+    return 0.0 if any(head[-1].run_at <= at for head in heads) else due
 
 
 def _next_due_seconds(state: QueueState, at: float) -> float:
@@ -133,43 +124,3 @@ def _next_due_seconds(state: QueueState, at: float) -> float:
     if lease_until is not None:
         due_at = min(due_at, lease_until + state.settings.clock_skew_seconds)
     return due_at - at
-
-
-def _scheduled_by_queue(state: QueueState, tenancy: Tenancy) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for entry in state.pending.scheduled.unordered():
-        job = entry[-1]
-        if isinstance(job, Job) and job.tenant == tenancy.name:
-            counts[job.queue] = counts.get(job.queue, 0) + 1
-    for segment in state.imports.segments(tenancy.name):
-        queue = segment.record.queue
-        for chunk, _, rows in segment.waiting():
-            if chunk.run_at > state.pending.at:
-                counts[queue] = counts.get(queue, 0) + rows
-    return counts
-
-
-def _unadmitted_by_queue(state: QueueState, tenant: str) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for segment in state.imports.segments(tenant):
-        queue = segment.record.queue
-        counts[queue] = counts.get(queue, 0) + segment.unadmitted
-    return counts
-
-
-def _queue_stats(tenancy: Tenancy, queue: str, scheduled: int, unadmitted: int) -> QueueStats:
-    counts = tenancy.counts.get(queue) or QueueCounts()
-    waiting = (
-        entry[1] for lane in tenancy.lanes.get(queue, {}).values() for entry in lane.unordered()
-    )
-    totals = {**counts.now, State.PENDING: counts.now[State.PENDING] + unadmitted}
-    return QueueStats(
-        queue=queue,
-        totals=named(totals),
-        pending=counts.live(State.PENDING) + unadmitted,
-        scheduled=scheduled,
-        running=counts.live(State.RUNNING),
-        paused=queue in tenancy.paused,
-        oldest_ready_at=min(waiting, default=None),
-        unadmitted=unadmitted,
-    )

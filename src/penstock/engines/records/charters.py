@@ -14,7 +14,8 @@ def prepared(charter: Charter) -> QueueState:
     state.swept_before = charter.swept_before
     state.moves = charter.moves
     for tenant, queues in charter.paused.items():
-        state.tenancy(tenant).paused.update(queues)
+        for queue in queues:
+            state.tenancy(tenant).lanes.pause(queue)
     return state
 
 

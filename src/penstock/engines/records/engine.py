@@ -5,22 +5,23 @@ touch are read, the kernel decides on them, and the changed records are written 
 all or nothing. Where somebody else changed one of them meanwhile, the whole batch is read and
 decided again. Nothing is kept in this process but the charter it last saw.
 
-Reads of jobs ride in the same turns, because a read begins by taking back dead leases; counts and
-lists are read straight from the store, after such a turn.
+Reads of jobs have turns of their own, which write nothing: they answer where nothing can be
+written, and whatever becomes of the commands that came with them. Counts and lists are read
+straight from the store, after such a turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from math import inf
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from penstock.engines.calibration import CommitClock
+from penstock.engines.calibration import CommitClock, warn_of_time
 from penstock.engines.group_commit import OUTCOME_SECONDS_MAX, GroupCommit
 from penstock.engines.histories import read_back
 from penstock.engines.presence import Presence
@@ -28,13 +29,12 @@ from penstock.engines.records import views
 from penstock.engines.records.needs import Look, runs, wanted_by
 from penstock.engines.records.turns import Turn, charter_in
 from penstock.engines.records.vacuum import Vacuum
-from penstock.engines.requests import Request, Work
+from penstock.engines.requests import Request, Work, weighed
 from penstock.engines.side import SideObjects
 from penstock.errors import Gap, PenstockError, QueueClosed, StoreUnavailable, Unsupported
-from penstock.kernel.commands import Command, Enqueue, Expire, ImportCommand, Outcome, Receipt
+from penstock.kernel.commands import Command, Enqueue, ImportCommand, Outcome, Receipt
 from penstock.kernel.events import (
     EVENTS_PER_COMMIT,
-    SYSTEM_TENANT,
     Event,
     JobEvent,
     commit_of,
@@ -42,6 +42,7 @@ from penstock.kernel.events import (
 )
 from penstock.kernel.job import Job
 from penstock.kernel.settings import Settings
+from penstock.kernel.stamps import THE_BEGINNING, Stamp
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import (
     CancelledListener,
@@ -90,8 +91,12 @@ class RecordsEngine(GroupCommit):
         self._store = store
         self._clock = CommitClock(store.side, services)
         self._registry = Presence(store.side, services)
-        self._side = SideObjects(store.side, services, self._clock)
+        self._side = SideObjects(
+            store.side, services, self._clock, lambda: self._charter.swept_before
+        )
         self._writer = services.new_secret()
+        self._stamp = THE_BEGINNING
+        """Of the newest turn that is known here."""
         self._charter = Charter()
         self._charter_version = 0
         self._seen = 0
@@ -120,7 +125,8 @@ class RecordsEngine(GroupCommit):
             self._note_charter(charter_in(head), head.charter_version)
             self._note_readable(head.readable)
             self._seen = head.readable
-            await self._require_time()
+            self._stamp = Stamp(head.at, head.clock)
+            warn_of_time(self.capabilities.backend, self._clock.stamp(self._stamp))
         except BaseException:
             await self._store.close()
             raise
@@ -136,7 +142,8 @@ class RecordsEngine(GroupCommit):
     async def execute_within(self, connection: Any, command: Enqueue) -> list[Outcome[Receipt]]:
         self._require_open()
         if not isinstance(self._store, TransactionalStore):
-            raise Unsupported("enqueuing in a transaction of yours", self.capabilities.backend)
+            raise Unsupported("enqueuing in your transaction", self.capabilities.backend)
+        weighed(command)
         await self._require_time()
         turn = self._new_turn([command])
 
@@ -166,7 +173,7 @@ class RecordsEngine(GroupCommit):
 
     async def get(self, tenant: str, ids: Sequence[str]) -> list[Job | None]:
         def look(state: QueueState, at: float) -> list[Job | None]:
-            return [state.find(tenant, id, at) for id in ids]
+            return [state.look(tenant, id, at) for id in ids]
 
         jobs = await self._look(look, [(tenant, id) for id in ids])
         return await read_back(jobs, self._read)
@@ -179,19 +186,21 @@ class RecordsEngine(GroupCommit):
     async def stats(self, tenant: str) -> Stats:
         at = await self._now()
         paused = self._charter.paused.get(tenant, [])
-        return views.stats(await self._store.survey(tenant, at), paused, at)
+        return await views.take_stats(self._store, tenant, paused, at)
 
     async def contents(self) -> Contents:
         at = await self._now()
         return await views.contents(self._store, self._charter, at)
 
-    async def history(self, tenant: str, id: str) -> list[JobEvent]:
+    async def history(self, tenant: str, id: str, life: int | None = None) -> list[JobEvent]:
         def look(state: QueueState, at: float) -> Job | None:
             # Also where it has lapsed: its history has not.
             return state.tenancy(tenant).jobs.get(id)
 
         job = await self._look(look, [(tenant, id)])
-        return await views.history(self._store, job, tenant, id)
+        if life is not None and job is not None and job.life != life:
+            job = None
+        return await views.history(self._store, job, tenant, id, life)
 
     async def events(
         self, tenant: str | None, since: int, *, follow: bool = True
@@ -227,12 +236,11 @@ class RecordsEngine(GroupCommit):
         return position_of(await self._settled(), EVENTS_PER_COMMIT - 1)
 
     async def vacuum(self) -> VacuumReport:
-        # Asked for its answer's sake: the charter is that of now, and the queue is open.
-        await self.execute(Expire(SYSTEM_TENANT))
-        vacuum = Vacuum(self._store, self._inbox.add, self._clock)
-        return await vacuum.run(lambda: self._charter)
+        self._require_open()
+        return await Vacuum(self._store, self._inbox.add, self._clock).run()
 
     async def keep(self, id: str, data: bytes) -> str:
+        await self._require_time()
         return await self._side.keep(id, data)
 
     async def fetch(self, key: str) -> bytes:
@@ -249,7 +257,7 @@ class RecordsEngine(GroupCommit):
     async def _due_seconds(
         self, tenant: str, queues: Sequence[str] | None, types: Sequence[str] | None
     ) -> float:
-        at = self._clock.now()
+        at = self._clock.stamp(self._stamp).at
         due = await self._store.next_due(
             wanted_by(tenant, queues, types, self._charter, at, count=1)
         )
@@ -328,25 +336,39 @@ class RecordsEngine(GroupCommit):
                 self._fail(run, error)
 
     async def _take_turn(self, requests: list[Request]) -> None:
-        await self._require_time()
         turn = self._new_turn([request.work for request in requests])
+        if not turn.is_read:
+            await self._require_time()
         backoff = self._services.backoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
         for _ in range(TURNS_LOST_MAX):
             turn.begin(self._clock.now())
-            if await self._store.turn(turn.ask, turn.decide, is_read=turn.is_read):
-                break
+            try:
+                if await self._store.turn(turn.ask, turn.decide, is_read=turn.is_read):
+                    break
+            except PenstockError:
+                raise
+            except Exception:
+                if turn.is_written or len(requests) == 1:
+                    raise
+                # One of them broke it before anything was written: each for itself, then.
+                logger.exception("a batch failed in a way that it should not")
+                for request in requests:
+                    await self._attend([request])
+                return
             await self._services.clock.sleep(backoff.next_seconds())
+            turn.begin_again([request.work_again() for request in requests])
         else:
             raise StoreUnavailable(
                 self.capabilities.backend, "", f"{TURNS_LOST_MAX} turns in a row were lost"
             )
         self._note_charter(turn.charter, turn.charter_version)
+        self._stamp = turn.stamp
         if turn.is_read and self._listeners.await_cancellations:
             # Whoever looks knows, and whoever knows tells.
             await self._catch_up()
         self._note_readable(turn.head.readable)
         for request, answer in zip(requests, turn.answers, strict=True):
-            self._answer(request, answer)
+            request.answer(answer)
         if turn.events:
             self._listeners.tell(turn.events)
 
@@ -354,10 +376,8 @@ class RecordsEngine(GroupCommit):
         return Turn(works, self._services.luck, self._writer, self._services.new_secret())
 
     async def _require_time(self) -> None:
-        """Refuses to write with a clock that is too far from the store's."""
-        if self._store.has_own_clock and self._clock.is_due:
-            await self._clock.calibrate()
-            self._clock.require_close(self.settings.clock_skew_seconds)
+        if self._store.has_own_clock:
+            await self._clock.ready_to_write(self.settings.clock_skew_seconds)
 
     async def _look(
         self, look: Callable[[QueueState, float], Answer], ids: list[tuple[str, str]]
@@ -367,14 +387,11 @@ class RecordsEngine(GroupCommit):
         return answer
 
     async def _now(self) -> float:
-        """The time as of which to look, with everything recorded that is dead by then."""
+        """The time as of which to look, by a charter that is that of now."""
         return await self._look(lambda state, at: at, [])
 
     def _no_imports(self) -> Unsupported:
         return Unsupported("bulk imports", self.capabilities.backend)
 
-    async def _read(self, commit: int) -> Sequence[Event]:
-        data = await self._store.commit(commit)
-        if data is None:
-            raise Gap(position_of(commit, 0), await self._store.first_commit())
-        return decode_commit(f"commit {commit}", data).events
+    async def _read(self, commit: int, positions: Collection[int]) -> Sequence[Event]:
+        return await views.events_at(self._store, commit, positions)

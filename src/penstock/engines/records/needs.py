@@ -1,7 +1,7 @@
 """From requests to what has to be read for them: enough to decide as if all of it had been.
 
 - Every job that is named, and every key.
-- The dead leases, since a batch begins with them.
+- The dead leases, since a batch of commands begins with them.
 - For claims, the first candidates in order: of each kind of claim as many as all claims of the
   tenant together could take, and one more for each job that is cancelled before.
 - What has outlived its retention, oldest first; and of completed jobs those that will be too many.
@@ -28,6 +28,7 @@ from penstock.kernel.commands import (
     BeginFilling,
     Cancel,
     CarriedKey,
+    CarryDepartures,
     CarryKeys,
     Claim,
     Configure,
@@ -67,7 +68,7 @@ _CHARTER_COMMANDS: Final = (
 
 
 class Look(Query):
-    """A read of some jobs, by tenant and id; without any, it only wants dead leases to be dead."""
+    """A read of some jobs, by tenant and id; without any, only the time and charter."""
 
     __slots__ = ("ids",)
 
@@ -81,10 +82,17 @@ class Look(Query):
 def runs(requests: list[Request]) -> Iterator[list[Request]]:
     """The requests in order, cut so that each run can be read for at once.
 
-    A large claim ends its run: what it gets can be worked on while the next is written.
+    A large claim ends its run: what it gets can be worked on while the next is written. The reads
+    come first, by themselves, since they need nothing to be written; whoever asks at the same time
+    can't tell the difference.
     """
+    reads = [request for request in requests if isinstance(request.work, Query)]
+    if reads:
+        yield reads
     run: list[Request] = []
     for request in requests:
+        if isinstance(request.work, Query):
+            continue
         if isinstance(request.work, _CHARTER_COMMANDS):
             if run:
                 yield run
@@ -106,6 +114,7 @@ def is_read(works: list[Work]) -> bool:
 def need_of(works: list[Work], charter: Charter, head: Head, at: float) -> Need:
     ids: dict[tuple[str, str], None] = {}
     keys: dict[tuple[str, Scope], None] = {}
+    departed: dict[tuple[str, str], None] = {}
     claims = [work for work in works if isinstance(work, Claim)]
     claimable: Counter[str] = Counter()
     completions = 0
@@ -121,18 +130,29 @@ def need_of(works: list[Work], charter: Charter, head: Head, at: float) -> Need:
                 claimable[work.tenant] += len(work.ids) if isinstance(work, Cancel) else 0
             case Enqueue() | Adopt() | CarryKeys() | FindConflicts():
                 _add_newcomers(work, ids, keys)
+                if isinstance(work, Enqueue):
+                    # An id that was made just now nobody has used before.
+                    known = (new.id for new in work.jobs if new.operation is not None)
+                    departed.update(((work.tenant, id), None) for id in known)
                 completions += len(work.jobs) if isinstance(work, Adopt) else 0
+            case CarryDepartures():
+                each = [(work.tenant, id) for id in work.departed]
+                ids.update(dict.fromkeys(each))
+                departed.update(dict.fromkeys(each))
             case Look():
                 ids.update(dict.fromkeys(work.ids))
             case _:
                 pass
     settings = _settings_after(works, charter.settings)
-    fronts = [Front(Shelf.RUNNING, at - settings.clock_skew_seconds, 0, EXPIRIES_PER_TURN_MAX)]
+    fronts: list[Front] = []
     if not is_read(works):
+        fronts.append(
+            Front(Shelf.RUNNING, at - settings.clock_skew_seconds, 0, EXPIRIES_PER_TURN_MAX)
+        )
         fronts += _retirements(settings, at, len(works) + len(ids), head.completed + completions)
     operations = [(claim.tenant, claim.operation) for claim in claims]
     wanted = list(_wanted(claims, claimable, charter, at))
-    return Need(fronts, list(ids), operations, wanted, list(keys))
+    return Need(fronts, list(ids), operations, wanted, list(keys), list(departed))
 
 
 def _add_newcomers(
@@ -177,7 +197,10 @@ def _wanted(
     claims: list[Claim], claimable: Counter[str], charter: Charter, at: float
 ) -> Iterator[Wanted]:
     for tenant, queues, types in dict.fromkeys(
-        (one.tenant, one.queues, one.types) for one in claims
+        # One that asks for none only wants to know what it got before.
+        (one.tenant, one.queues, one.types)
+        for one in claims
+        if one.count
     ):
         yield wanted_by(tenant, queues, types, charter, at, claimable[tenant])
 

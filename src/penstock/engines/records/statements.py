@@ -1,13 +1,15 @@
 """The SQL of a store, by name.
 
 Each statement in a `.sql` file begins with `-- name: …`, then says in a sentence what it does and
-which parameters it takes.
+which parameters it takes. One that others of the file name, in braces, is a part of those.
 """
 
 from __future__ import annotations
 
 from importlib.resources import files
 from typing import Final
+
+from penstock.ports.counters import MINUTE_SECONDS, minute_of
 
 _MARK: Final = "-- name: "
 
@@ -19,7 +21,20 @@ def statements(package: str, file: str) -> dict[str, str]:
         name, _, rest = part.partition("\n")
         lines = [line for line in rest.splitlines() if not line.startswith("--")]
         found[name.strip()] = "\n".join(lines).strip()
-    return found
+    parts = {name for name in found if any(f"{{{name}}}" in other for other in found.values())}
+    for part in parts:
+        found = {name: one.replace(f"{{{part}}}", found[part]) for name, one in found.items()}
+    return {name: one for name, one in found.items() if name not in parts}
+
+
+def times_of_survey(at: float, newest_at: float) -> dict[str, float]:
+    """Parameters of a statement that says what waits.
+
+    No earlier than the newest commit: minutes that had begun by then are not counted any more.
+    """
+    at = max(at, newest_at)
+    minute = minute_of(at)
+    return {"at": at, "minute": minute, "next_minute_at": float((minute + 1) * MINUTE_SECONDS)}
 
 
 def migrations(package: str) -> list[str]:

@@ -6,22 +6,24 @@ they say in the end is the difference. Nothing of it outlives the turn.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from penstock.engines.records.charters import charter_of, prepared
 from penstock.engines.records.needs import is_read, need_of
 from penstock.engines.records.shelves import job_in, record_of, shelf_of
-from penstock.engines.requests import Work, decided
+from penstock.engines.requests import Spoiled, Work, decide_all
 from penstock.kernel.batch import Batch
 from penstock.kernel.changes import Changes
 from penstock.kernel.events import Event
-from penstock.kernel.job import Job
+from penstock.kernel.job import Job, State
+from penstock.kernel.stamps import THE_BEGINNING, Stamp, next_stamp
 from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import Scope
+from penstock.ports.counters import CountChange, DueChange, minute_of
 from penstock.ports.records import (
     Change,
-    CountChange,
     Departure,
     Found,
     Head,
@@ -29,10 +31,12 @@ from penstock.ports.records import (
     KeyHold,
     Need,
     Put,
+    Remembered,
     Removal,
     Shelf,
+    Unheard,
 )
-from penstock.wire.commit import CHAIN_START, encode_commit
+from penstock.wire.commit import CHAIN_START, Unencodable, encode_commit
 from penstock.wire.level import level_of
 from penstock.wire.record import Charter, decode_charter, encode_charter
 
@@ -53,34 +57,57 @@ class Turn:
         """As it is after the turn, with its version."""
         self.charter_version = 0
         self._works = list(works)
+        self.is_written = False
+        """Whether something was given to the store to be written, so that it may have been."""
         self.is_read = is_read(self._works)
         self._luck = luck
         self._writer = writer
         self._commit_id = commit_id
         self.head = Head(0, 0.0, 0, b"", 0, 0)
-        self._at = 0.0
+        self._departed_asked: Sequence[tuple[str, str]] = ()
+        self._now = 0.0
+        self._before = self.stamp = THE_BEGINNING
 
     def begin(self, now: float) -> None:
         """Another attempt; `now` is when the batch was formed, not when a lock was had."""
-        self._at = round(now, 6)
+        self._now = now
+        self.is_written = False
+
+    def begin_again(self, works: Sequence[Work]) -> None:
+        """Before an attempt that is not the first: what there is to decide by then."""
+        self._works = list(works)
 
     def ask(self, head: Head) -> Need:
         self.head, self.charter_version = head, head.charter_version
-        self._at = max(self._at, head.at)
+        self._before = Stamp(head.at, head.clock)
+        self.stamp = next_stamp(self._before, self._now)
         self.charter = charter_in(head)
-        return need_of(self._works, self.charter, head, self._at)
+        need = need_of(self._works, self.charter, head, self.stamp.at)
+        self._departed_asked = need.departed
+        return need
 
     def decide(self, found: Found) -> Change | None:
-        at, state = self._at, prepared(self.charter)
+        at, state = self.stamp.at, prepared(self.charter)
         versions = self._fill(state, found)
         state.begin()
         batch = Batch(state, at, found.commit, self._luck)
-        self.answers = [decided(batch, state, work, at) for work in self._works]
-        self.events = batch.events
-        if not batch.events:
-            return None
-        state.seal(at)
-        return self._change(found.commit, state, versions)
+        try:
+            self.answers, _ = decide_all(batch, state, self._works, at)
+            self.events = batch.events
+            if (
+                not batch.events
+                and self.stamp.was_set_back_since(self._before)
+                and not self.is_read
+            ):
+                batch.note_time()
+            if not batch.events:
+                return None
+            state.seal(at)
+            change = self._change(found, state, versions)
+        except (Spoiled, Unencodable) as broken:
+            raise broken.error from None
+        self.is_written = True
+        return change
 
     def _fill(self, state: QueueState, found: Found) -> dict[int, int]:
         """Puts what was found into the state; answers the versions of the records by life."""
@@ -92,35 +119,56 @@ class Turn:
             state.adopt(job_in(stored))
         for held in found.holds:
             state.adopt_hold(held.tenant, held.scope, held.hold)
+        for left in found.departed:
+            state.departures.remember(left.tenant, left.id, left.departed)
         state.retention.completed_elsewhere = self.head.completed - completed
         return versions
 
-    def _change(self, commit: int, state: QueueState, versions: dict[int, int]) -> Change:
-        changes = state.changed()
+    def _change(self, found: Found, state: QueueState, versions: dict[int, int]) -> Change:
+        changes, commit = state.changed(), found.commit
+        puts = list(_puts(changes, versions))
         body, _ = encode_commit(
             self.events,
             commit=commit,
             commit_id=self._commit_id,
             writer=self._writer,
-            at=self._at,
+            at=self.stamp.at,
+            clock=self.stamp.lagging_clock,
             previous=CHAIN_START,
             level=level_of(state.moves),
         )
         return Change(
             commit=commit,
-            at=self._at,
+            at=self.stamp.at,
+            clock=self.stamp.clock,
             events=body,
             charter_found=self.head.charter_version,
             charter=self._new_charter(state, commit),
             removals=list(_removals(changes, versions)),
-            puts=list(_puts(changes, versions)),
+            puts=puts,
             holds=list(_hold_changes(changes, state)),
-            counts=list(_count_changes(state)),
+            unheard=list(self._unheard(puts, found)),
+            counts=list(_count_changes(changes)),
+            due=list(_due_changes(changes, self.stamp.at)),
             completed=_completed_change(changes),
             departures=[Departure(job.tenant, job.id, job.life, job.trail) for job in changes.left],
+            remembered=[
+                Remembered(tenant, id, departed)
+                for (tenant, id), departed in changes.departed.items()
+            ],
             sides={**dict.fromkeys(_newly_named(changes)), **state.released},
-            lapsed_at=self._at,
+            lapsed_at=self.stamp.at,
         )
+
+    def _unheard(self, puts: Sequence[Put], found: Found) -> Iterator[Unheard]:
+        """Of the lives that begin here those whose call may be one that came and went before."""
+        if not self._departed_asked:
+            return
+        begun = {(put.record.tenant, put.record.id) for put in puts if put.found is None}
+        known = {(one.tenant, one.id): one.departed for one in found.departed}
+        for tenant, id in self._departed_asked:
+            if (tenant, id) in begun:
+                yield Unheard(tenant, id, known.get((tenant, id)))
 
     def _new_charter(self, state: QueueState, commit: int) -> bytes | None:
         charter = charter_of(state)
@@ -173,13 +221,36 @@ def _key_hold(state: QueueState, tenant: str, scope: Scope) -> KeyHold | None:
     return KeyHold(tenant, scope, hold, None if is_live else hold.until)
 
 
-def _count_changes(state: QueueState) -> Iterator[CountChange]:
-    for tenant, tenancy in state.tenants.items():
-        for queue, counts in tenancy.counts.items():
-            for one, now in counts.now.items():
-                left = counts.left.get(one, 0)
-                if now or left:
-                    yield CountChange(tenant, queue, one, now, left)
+def _count_changes(changes: Changes) -> Iterator[CountChange]:
+    now: Counter[tuple[str, str, str, State]] = Counter()
+    left: Counter[tuple[str, str, str, State]] = Counter()
+    for before, after in changes.jobs:
+        if before is not None:
+            now[before.tenant, before.queue, before.type, before.state] -= 1
+        if after is not None:
+            now[after.tenant, after.queue, after.type, after.state] += 1
+    for job in changes.left:
+        # It stays in the state that it ended in.
+        now[job.tenant, job.queue, job.type, job.state] += 1
+        left[job.tenant, job.queue, job.type, job.state] += 1
+    for place, number in now.items():
+        if number or left[place]:
+            yield CountChange(*place, number, left[place])
+
+
+def _due_changes(changes: Changes, at: float) -> Iterator[DueChange]:
+    this_minute = minute_of(at)
+    due: Counter[tuple[str, str, str, int]] = Counter()
+    for before, after in changes.jobs:
+        for job, change in ((before, -1), (after, 1)):
+            # Most are due at once, and are told apart without working out a minute.
+            if job is not None and job.state is State.PENDING and job.run_at > at:
+                minute = minute_of(job.run_at)
+                if minute > this_minute:
+                    due[job.tenant, job.queue, job.type, minute] += change
+    for place, records in due.items():
+        if records:
+            yield DueChange(*place, records)
 
 
 def _completed_change(changes: Changes) -> int:

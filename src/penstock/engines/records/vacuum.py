@@ -2,20 +2,24 @@
 
 In this order, so that a crash between any two steps leaves at most garbage:
 
-1. A commit forbids the publication of side objects named before the retention; then those go that
+1. Commits that are older than the retention go, unless a registered consumer has yet to read
+   them; the first commit is raised with the same write. In a full database that makes room for the
+   rest.
+2. A commit forbids the publication of side objects named before the retention; then those go that
    no job names, nor an event that is still there.
-2. Commits that are older than the retention go, unless a registered consumer has yet to read
-   them; the first commit is raised with the same write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import suppress
 
 from penstock.engines.calibration import CommitClock
 from penstock.engines.consumers import Execute, drop_silent
 from penstock.engines.names import DATA
-from penstock.kernel.commands import Sweep
+from penstock.engines.records.turns import charter_in
+from penstock.errors import StoreFull
+from penstock.kernel.commands import Expire, Sweep
+from penstock.kernel.decide import named_at
 from penstock.kernel.events import SYSTEM_TENANT, commit_of
 from penstock.ports.backend import VacuumReport
 from penstock.ports.records import RecordStore
@@ -28,18 +32,25 @@ class Vacuum:
         self._execute = execute
         self._clock = clock
 
-    async def run(self, charter: Callable[[], Charter]) -> VacuumReport:
-        """`charter` answers that of now; whoever calls has just looked."""
-        await drop_silent(charter().consumers, self._clock.now(), self._execute)
-        horizon = self._clock.now() - charter().settings.log_retention_seconds
-        reached = [commit_of(position) for position, _ in charter().consumers.values()]
+    async def run(self) -> VacuumReport:
+        # A closed queue refuses the first of these. Where there is no room, both can wait.
+        with suppress(StoreFull):
+            await self._execute(Expire(SYSTEM_TENANT))
+            await drop_silent((await self._charter()).consumers, self._clock.now(), self._execute)
+        charter = await self._charter()
+        horizon = self._clock.now() - charter.settings.log_retention_seconds
+        reached = [commit_of(position) for position, _ in charter.consumers.values()]
         head = await self._store.head()
         below = min([head.commit, *reached])
-        data_objects = await self._sweep(horizon, charter().settings.clock_skew_seconds)
         commits = await self._store.vacuum(horizon, below, horizon)
+        data_objects = await self._sweep(horizon, charter.settings.clock_skew_seconds)
         return VacuumReport(
             floor=await self._store.first_commit(), log_objects=commits, data_objects=data_objects
         )
+
+    async def _charter(self) -> Charter:
+        """That of now."""
+        return charter_in(await self._store.head())
 
     async def _sweep(self, horizon: float, skew_seconds: float) -> int:
         # Names have their writer's time, which may be this far ahead of the store's.
@@ -50,7 +61,12 @@ class Vacuum:
             return 0
         await self._execute(Sweep(SYSTEM_TENANT, horizon))
         sides = await self._store.sides()
-        gone = [key for key in old if not _is_needed(sides, key, horizon)]
+        forbidden_before = (await self._charter()).swept_before
+        gone = [
+            key
+            for key in old
+            if not _is_needed(sides, key, horizon) and named_at(key) < forbidden_before
+        ]
         for key in gone:
             await side.delete(key)
         return len(gone)

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Final
 
-from penstock.engines.histories import history_of
+from penstock.engines.histories import follow_trail
 from penstock.engines.listing import listing, named
 from penstock.engines.records.shelves import shelves_for
-from penstock.kernel.events import Event, JobEvent, commit_of
+from penstock.errors import Gap
+from penstock.kernel.events import Event, JobEvent, position_of
 from penstock.kernel.job import Job, State
 from penstock.kernel.moves import under_way
 from penstock.kernel.state import QueueState
-from penstock.kernel.transitions import TRAIL_POSITIONS_MAX
-from penstock.ports.backend import Contents, Filter, QueueStats, Stats, TenantContents
-from penstock.ports.records import Count, RecordStore, Survey, Waiting
-from penstock.wire.commit import decode_commit
+from penstock.ports.backend import Contents, Filter, QueueStats, Stats, TenantContents, TypeStats
+from penstock.ports.counters import Count, Survey, Waiting
+from penstock.ports.records import (
+    RecordStore,
+)
+from penstock.wire.commit import decode_some
 from penstock.wire.record import Charter, decode_job
 
-COMMITS_PER_READ: Final = 64
+COUNTED_AT_ONCE_MAX: Final = 1_000
+"""Of that many counters the event loop may make stats by itself: a few milliseconds."""
 
 
 async def jobs(
@@ -32,6 +38,14 @@ async def jobs(
     return listing(state, tenant, filter, at)
 
 
+async def take_stats(store: RecordStore, tenant: str, paused: Sequence[str], at: float) -> Stats:
+    survey = await store.survey(tenant, at)
+    if len(survey.counts) <= COUNTED_AT_ONCE_MAX:
+        return stats(survey, paused, at)
+    # So that nobody else's calls wait while the rows of many queues are made.
+    return await asyncio.to_thread(stats, survey, paused, at)
+
+
 def stats(survey: Survey, paused: Sequence[str], at: float) -> Stats:
     totals: dict[State, int] = {}
     by_queue: dict[str, list[Count]] = {}
@@ -39,13 +53,15 @@ def stats(survey: Survey, paused: Sequence[str], at: float) -> Stats:
         totals[count.state] = totals.get(count.state, 0) + count.now
         by_queue.setdefault(count.queue, []).append(count)
     known = {queue for queue, counts in by_queue.items() if any(count.now for count in counts)}
-    waiting = {one.queue: one for one in survey.waiting}
+    waiting: dict[str, list[Waiting]] = {}
+    for one in survey.waiting:
+        waiting.setdefault(one.queue, []).append(one)
     queues = [
-        _queue_stats(queue, by_queue.get(queue, []), waiting.get(queue), queue in paused, at)
+        _queue_stats(queue, by_queue.get(queue, []), waiting.get(queue, []), queue in paused, at)
         for queue in sorted(known.union(paused))
     ]
     live = sum(count.now - count.left for count in survey.counts)
-    return Stats(named(totals), queues, live, survey.commit, at)
+    return Stats(named(totals), queues, live, survey.commit, at, state_bytes=survey.state_bytes)
 
 
 async def contents(store: RecordStore, charter: Charter, at: float) -> Contents:
@@ -60,61 +76,49 @@ async def _tenant_contents(
     counts = (await store.survey(tenant, at)).counts
     jobs = sum(count.now - count.left for count in counts)
     move = under_way(charter.moves)
-    held = await store.lapsing(tenant, at if move is None else min(at, move.as_of))
-    keys = [(one.scope, one.hold) for one in held]
-    return TenantContents(tenant, jobs, charter.paused.get(tenant, []), keys)
+    as_of = at if move is None else min(at, move.as_of)
+    keys = [(one.scope, one.hold) for one in await store.lapsing(tenant, as_of)]
+    departed = [(one.id, one.departed) for one in await store.remembered(tenant, as_of)]
+    return TenantContents(tenant, jobs, charter.paused.get(tenant, []), keys, departed)
 
 
-async def history(store: RecordStore, job: Job | None, tenant: str, id: str) -> list[JobEvent]:
-    """Of the job as it is, or of the last one of that id, by where its events are."""
+async def history(
+    store: RecordStore, job: Job | None, tenant: str, id: str, life: int | None
+) -> list[JobEvent]:
+    """Of the job as it is, or of an earlier one of that id, by where its events are."""
     if job is not None:
         life, trail = job.life, job.trail
     else:
-        departure = await store.departure(tenant, id)
+        departure = await store.departure(tenant, id, life)
         if departure is None:
             return []
         life, trail = departure.life, departure.trail
-    if len(trail) < TRAIL_POSITIONS_MAX:
-        events = await _events_at(store, (life, *trail))
-    else:
-        events = await _events_between(store, commit_of(life), commit_of(trail[-1]))
-    return history_of(events, tenant, id)
+    return await follow_trail((life, *trail), partial(events_at, store))
 
 
-async def _events_at(store: RecordStore, positions: Iterable[int]) -> list[Event]:
-    wanted = set(positions)
-    events: list[Event] = []
-    for number in dict.fromkeys(map(commit_of, sorted(wanted))):
-        data = await store.commit(number)
-        if data is not None:
-            commit = decode_commit(f"commit {number}", data)
-            events += [event for event in commit.events if event.position in wanted]
-    return events
-
-
-async def _events_between(store: RecordStore, first: int, last: int) -> list[Event]:
-    """All of them: a trail that is full has forgotten its beginning."""
-    events: list[Event] = []
-    reached = first - 1
-    while reached < last and (page := await store.commits(reached, COMMITS_PER_READ)):
-        for number, data in page:
-            if number <= last:
-                events += decode_commit(f"commit {number}", data).events
-        reached = page[-1][0]
-    return events
+async def events_at(store: RecordStore, commit: int, positions: Collection[int]) -> list[Event]:
+    data = await store.commit(commit)
+    if data is None:
+        raise Gap(position_of(commit, 0), await store.first_commit())
+    return decode_some(f"commit {commit}", data, positions)
 
 
 def _queue_stats(
-    queue: str, counts: list[Count], waiting: Waiting | None, paused: bool, at: float
+    queue: str, counts: list[Count], waiting: list[Waiting], paused: bool, at: float
 ) -> QueueStats:
     live = {count.state: count.now - count.left for count in counts}
-    oldest_at = waiting.oldest_at if waiting is not None and waiting.oldest_at <= at else None
+    types = [
+        TypeStats(one.type, one.pending, one.oldest_at if one.oldest_at <= at else None)
+        for one in sorted(waiting, key=lambda one: one.type)
+    ]
+    ready_at = (one.oldest_ready_at for one in types if one.oldest_ready_at is not None)
     return QueueStats(
         queue=queue,
         totals=named({count.state: count.now for count in counts}),
         pending=live.get(State.PENDING, 0),
-        scheduled=waiting.scheduled if waiting is not None else 0,
+        scheduled=sum(one.scheduled for one in waiting),
         running=live.get(State.RUNNING, 0),
         paused=paused,
-        oldest_ready_at=oldest_at,
+        oldest_ready_at=min(ready_at, default=None),
+        types=types,
     )

@@ -29,6 +29,8 @@ pipeline.
     17  everything_ended               after healing
     17  attempts_have_workers          nobody idle holds a lease
     18  same_observations              the same on every backend
+    20  values_can_be_read             what is stored, by everybody
+    19  leases_are_given_back          none is held by nobody
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from penstock.kernel.invariants.history import (
     cancel_wins,
     followers_see_everything,
     jobs_were_asked_for,
+    leases_are_given_back,
     only_the_current_token_counts,
     operations_happen_once,
     reads_are_fresh,
@@ -54,6 +57,7 @@ from penstock.kernel.invariants.log import (
     terminal_is_final,
     times_are_the_stores,
     tokens_increase,
+    values_can_be_read,
 )
 from penstock.kernel.invariants.order import claims_follow_the_order
 from penstock.kernel.invariants.record import Call, Committed, Violation
@@ -88,6 +92,7 @@ __all__ = [
     "jobs_were_asked_for",
     "keys_are_unique",
     "leases_are_exclusive",
+    "leases_are_given_back",
     "lives_begin_once",
     "log_is_a_chain",
     "only_the_current_token_counts",
@@ -100,4 +105,5 @@ __all__ = [
     "times_are_the_stores",
     "told_is_durable",
     "tokens_increase",
+    "values_can_be_read",
 ]

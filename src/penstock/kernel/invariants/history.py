@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
+from penstock.kernel.departures import REMEMBERED_SECONDS
 from penstock.kernel.events import (
     Admitted,
     Claimed,
     Completed,
     Enqueued,
     Event,
+    Expired,
     JobEvent,
     commit_of,
 )
@@ -28,7 +30,7 @@ from penstock.kernel.invariants.record import (
     job_events,
 )
 from penstock.kernel.job import State
-from penstock.kernel.transitions import state_after
+from penstock.kernel.transitions import OPERATIONS_KEPT, state_after
 
 Lapse: TypeAlias = Callable[[JobEvent, float], bool]
 """Whether a job with that last event may have left the live state by a time."""
@@ -101,7 +103,7 @@ def told_is_durable(stories: Stories, calls: Iterable[Call]) -> list[Violation]:
         if call.kind != "enqueue" or not call.succeeded:
             continue
         if call.answer == "queued":
-            if not any(event.event in ("enqueued", "replayed") for event in stories.between(call)):
+            if not any(event.event == "enqueued" for event in stories.between(call)):
                 found.append(_of(1, call, "it was acknowledged and is not in the log"))
         elif not stories.of(call.tenant, call.answer_id):
             found.append(_of(1, call, f"it was said to be a duplicate of {call.answer_id!r}"))
@@ -109,11 +111,15 @@ def told_is_durable(stories: Stories, calls: Iterable[Call]) -> list[Violation]:
 
 
 def jobs_were_asked_for(stories: Stories, calls: Iterable[Call]) -> list[Violation]:
-    """2. Every claimed or terminal job was enqueued by somebody's attempted enqueue."""
-    asked, runs = set(), set()
+    """2. Every claimed or terminal job was enqueued by somebody's attempted enqueue.
+
+    So was each of its lives.
+    """
+    asked, operations, runs = set(), set(), set()
     for call in calls:
         if call.kind == "enqueue":
             asked.add((call.tenant, call.id))
+            operations.add((call.tenant, call.id, call.operation))
         elif call.kind == "publish":
             runs.add(call.operation)
     found = []
@@ -124,6 +130,11 @@ def jobs_were_asked_for(stories: Stories, calls: Iterable[Call]) -> list[Violati
             found.append(Violation(2, "nobody asked for it", None, tenant, id))
         if not isinstance(first, Enqueued):
             found.append(Violation(2, f"it begins with {first.event}", None, tenant, id))
+        for event in stories.of(tenant, id):
+            operation = event.operation if isinstance(event, Enqueued) else None
+            if operation is not None and (tenant, id, operation) not in operations:
+                message = f"nobody asked for it by {operation!r}"
+                found.append(Violation(2, message, None, tenant, id, event.position))
     return found
 
 
@@ -134,7 +145,8 @@ def operations_happen_once(
     outcomes; and what was certainly refused did not happen.
 
     A caller who asks again when the job has long left begins a new life; the queue by itself
-    never does. What one claim gets stands in one commit where batches are atomic.
+    never does. Another operation begins one where the job is dead. What one claim gets stands in
+    one commit where batches are atomic.
     """
     found: list[Violation] = []
     by_job: dict[tuple[str, str], list[Call]] = {}
@@ -145,12 +157,18 @@ def operations_happen_once(
         elif call.kind == "claim":
             claims.setdefault(call.operation, []).append(call)
     for (tenant, id), asked in by_job.items():
-        lives = sum(isinstance(event, Enqueued) for event in stories.of(tenant, id))
+        begun = [event for event in stories.of(tenant, id) if isinstance(event, Enqueued)]
+        # Those that say by which operation are looked at one by one.
+        lives = sum(event.operation is None for event in begun)
         operations = {call.operation for call in asked}
         was_forgotten = lives <= len(asked) and _was_forgotten(stories, tenant, id, has_lapsed)
         if lives > len(operations) and not was_forgotten:
             found.append(_of(3, asked[0], f"{len(operations)} enqueues made {lives} jobs"))
-        if lives and all(call.is_certain for call in asked):
+        found += [
+            _of(3, asked[0], f"{operation!r} made more than one job")
+            for operation in _made_twice(stories.of(tenant, id), has_lapsed)
+        ]
+        if begun and all(call.is_certain for call in asked):
             found.append(_of(3, asked[0], f"{asked[0].answer}, and yet it was enqueued"))
         first = asked[0]
         is_denied = first.answer != "queued" and first.answer_id == id
@@ -158,6 +176,38 @@ def operations_happen_once(
             found.append(_of(3, first, "the only enqueue was told that it was another's"))
     found += _claims_happen_once(stories, claims, is_atomic=is_atomic)
     return found
+
+
+def leases_are_given_back(stories: Stories, calls: Iterable[Call]) -> list[Violation]:
+    """19. Every lease is held by a live caller, given back, or run out: none is held by nobody.
+
+    A claim that is answered with `left` was cancelled while the store was well, and its handle was
+    closed behind it. Then it did not run out, either: it was given back.
+    """
+    found: list[Violation] = []
+    for call in calls:
+        if call.kind != "claim" or call.answer != "left":
+            continue
+        for claimed in stories.operations.get(call.operation, ()):
+            end = stories.ends.get(claimed.lease.fence)
+            if end is None or isinstance(end, Expired):
+                found.append(_of(19, call, f"its caller has left and {claimed.id!r} is still held"))
+    return found
+
+
+def _made_twice(events: Sequence[JobEvent], has_lapsed: Lapse) -> Iterator[str]:
+    """Operations that began a life although they were to be remembered from an earlier one."""
+    remembered: list[str] = []
+    before: JobEvent | None = None
+    for event in events:
+        if isinstance(event, Enqueued):
+            if before is not None and has_lapsed(before, event.at - REMEMBERED_SECONDS):
+                remembered.clear()
+            if event.operation is not None:
+                if event.operation in remembered[-OPERATIONS_KEPT:]:
+                    yield event.operation
+                remembered.append(event.operation)
+        before = event
 
 
 def _was_forgotten(stories: Stories, tenant: str, id: str, has_lapsed: Lapse) -> bool:

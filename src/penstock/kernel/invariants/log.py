@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import inf
+from typing import Any
+
+from msgspec import Struct
 
 from penstock.kernel.events import (
+    UNDECODABLE,
     Adopted,
     Cancelled,
     Claimed,
@@ -18,6 +22,7 @@ from penstock.kernel.events import (
     Progressed,
     Replayed,
     Resumed,
+    Retried,
     position_of,
 )
 from penstock.kernel.invariants.record import (
@@ -31,6 +36,7 @@ from penstock.kernel.invariants.record import (
     job_events,
 )
 from penstock.kernel.job import State
+from penstock.kernel.stamps import next_stamp, stamp_of
 
 
 def lives_begin_once(log: Iterable[Committed]) -> list[Violation]:
@@ -186,10 +192,27 @@ def _miscounted(job: _Attempts, event: JobEvent) -> Iterable[str]:
                 yield "it was to be tried again after its last attempt"
 
 
+class _Holder(Struct):
+    id: str
+    life: int
+    at: float
+    until: float
+    is_live: bool = True
+
+    def keeps_from(self, event: Enqueued | Replayed) -> bool:
+        if self.life == event.life:
+            return False
+        if self.is_live:
+            return True
+        # It passes to the next life of its id. And where jobs have no common time, one that began
+        # after what comes after it was written to by a clock that was ahead.
+        return self.id != event.id and self.at <= event.at < self.until
+
+
 def keys_are_unique(log: Iterable[Committed]) -> list[Violation]:
     """10. At most one live job per live key, per scope; never across tenants."""
     found: list[Violation] = []
-    holders: dict[tuple[str, str, str, str], tuple[str, int, float, bool]] = {}
+    holders: dict[tuple[str, str, str, str], _Holder] = {}
     keyed: dict[tuple[str, str], tuple[str, float]] = {}
     for commit, event in job_events(log):
         job = (event.tenant, event.id)
@@ -205,14 +228,14 @@ def keys_are_unique(log: Iterable[Committed]) -> list[Violation]:
         if isinstance(event, Adopted) and event.state.is_terminal:
             continue  # what it may still hold was carried by itself
         if isinstance(event, Enqueued | Replayed):
-            id, life, held_until, is_live = holders.get(scope, ("", 0, -inf, False))
-            if life != event.life and (is_live or held_until > event.at):
-                found.append(about(10, commit, event, f"its key {key!r} is held by {id!r}"))
-            holders[scope] = (event.id, event.life, until, True)
+            holder = holders.get(scope)
+            if holder is not None and holder.keeps_from(event):
+                found.append(about(10, commit, event, f"its key {key!r} is held by {holder.id!r}"))
+            holders[scope] = _Holder(event.id, event.life, event.at, until)
         elif isinstance(event, Completed | Failed | Cancelled):
-            id, life, held_until, _ = holders.get(scope, ("", 0, -inf, False))
-            if life == event.life:
-                holders[scope] = (id, life, held_until, False)
+            holder = holders.get(scope)
+            if holder is not None and holder.life == event.life:
+                holder.is_live = False
     return found
 
 
@@ -249,12 +272,20 @@ def log_is_a_chain(log: Iterable[Committed]) -> list[Violation]:
                 found.append(
                     Violation(15, f"its time is {before.at - commit.at:.3f} s back", number)
                 )
+            elif commit.clock is not None and not _follows(before, commit):
+                found.append(Violation(15, "its time is not what its clock says", number))
             if commit.epoch < before.epoch:
                 found.append(Violation(15, "its epoch is over", number))
             if commit.previous != before.chain:
                 found.append(Violation(15, "it does not continue the commit before it", number))
         before = commit
     return found
+
+
+def _follows(before: Committed, commit: Committed) -> bool:
+    """Whether time went on by what has elapsed."""
+    assert commit.clock is not None
+    return commit.at == next_stamp(stamp_of(before.at, before.clock), commit.clock).at
 
 
 def times_are_the_stores(log: Iterable[Committed], allowed_seconds: float) -> list[Violation]:
@@ -264,9 +295,32 @@ def times_are_the_stores(log: Iterable[Committed], allowed_seconds: float) -> li
     for commit in log:
         # Nor can it be helped that a time is ahead when an earlier commit was.
         latest = max(latest, commit.stored_at or inf)
-        if commit.at > latest + allowed_seconds:
-            ahead = commit.at - latest
+        clock = commit.at if commit.clock is None else commit.clock
+        if clock > latest + allowed_seconds:
+            ahead = clock - latest
             found.append(
                 Violation(15, f"it is dated {ahead:.3f} s ahead of the store", commit.commit)
             )
+    return found
+
+
+def values_can_be_read(log: Iterable[Committed], read: Callable[[Any], object]) -> list[Violation]:
+    """20. Every payload and result decodes; `read` raises for bytes that don't.
+
+    Nor has anybody who claimed it said that it does not, as of a large one that is gone.
+    """
+    found: list[Violation] = []
+    for commit, event in job_events(log):
+        if isinstance(event, Retried | Failed) and event.kind == UNDECODABLE:
+            found.append(about(20, commit, event, f"its payload can't be read: {event.error}"))
+        if isinstance(event, Enqueued):
+            what, value = "payload", event.payload
+        elif isinstance(event, Completed):
+            what, value = "result", event.result
+        else:
+            continue
+        try:
+            read(value)
+        except Exception as error:  # noqa: BLE001  # whatever it is, nobody can read it
+            found.append(about(20, commit, event, f"its {what} can't be read: {error}"))
     return found

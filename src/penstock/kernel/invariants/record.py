@@ -62,6 +62,8 @@ class Committed(Struct, frozen=True):
     epoch: int = 0
     stored_at: float | None = None
     """When the store says that it was written, if it says so."""
+    clock: float | None = None
+    """What its writer took for the time, where `at` is ahead of it."""
 
 
 class Call(Struct):

@@ -89,7 +89,7 @@ def folded(events: Iterable[JobEvent]) -> Job | None:
 
 def _comparable(job: Job) -> Job:
     """Without what is for handlers and callers, which may have been let go."""
-    return replace(job, payload=ABSENT, result=ABSENT, meta=None)
+    return replace(job, payload=ABSENT, result=ABSENT, meta=None, operations=())
 
 
 def _difference(job: Job, kept: Job) -> str:

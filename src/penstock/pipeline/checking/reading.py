@@ -133,7 +133,7 @@ class LogRead(Struct, frozen=True, kw_only=True):
         header = commit.header
         whole = Committed(
             header.commit, header.commit_id, header.at, commit.events, header.previous,
-            commit.chain, header.epoch, stored.modified_at,
+            commit.chain, header.epoch, stored.modified_at, header.clock,
         )  # fmt: skip
         rows = [_found(violation) for violation in invariants.log_is_a_chain([whole])]
         line = msgspec.json.encode(replace(whole, events=()))

@@ -211,7 +211,7 @@ class _Attempts:
             self._keep_place(thread)
         return ending, clock.elapsed() - started_at
 
-    def _linger(self, thread: Future[Any]) -> None:
+    def _linger(self, thread: Future[Any], job: Job) -> None:
         """The attempt that runs in the current task is over, its thread is not."""
         self._left_by[asyncio.current_task()] = thread
 

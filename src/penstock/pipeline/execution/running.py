@@ -27,6 +27,7 @@ from penstock.runtime.services import Services
 from penstock.runtime.tasks import within
 from penstock.wiring import open as penstock_open
 from penstock.worker.options import Counters, WorkerOptions
+from penstock.worker.serving import waiting_by_type
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,8 @@ class WorkerReport(Struct, frozen=True):
 
 class RunReport(Struct, frozen=True):
     workers: list[WorkerReport]
+    left: dict[str, int] = {}
+    """After a burst: how many jobs of each type wait on, not due yet or unknown to the app."""
 
     @property
     def total(self) -> Counters:
@@ -75,10 +78,11 @@ def run(
     """Runs an app's workers inside Spark tasks until they end or the job is cancelled.
 
     The app is one that executors can import: an object at the top of a module, or `"module:app"`.
-    `py_files` are sent to them first. The options are those of a worker; with `burst=True` it
-    ends when nothing is due, with `seconds` after so long. `tasks` is how many workers there are
-    at most: those that find no free slot start when there is one. An interrupt lets the workers
-    drain; an executor that is lost loses nothing, its leases run out.
+    `py_files` are sent to them first. The options are those of a worker; with `burst=True` it ends
+    when nothing that the app has tasks for is due and reports what it `left`, with `seconds` after
+    so long. `tasks` is how many workers there are at most: those that find no free slot start when
+    there is one. An interrupt lets the workers drain; an executor that is lost loses nothing, its
+    leases run out.
     """
     WorkerOptions(**options)
     place = app if isinstance(app, str) else place_of(app)
@@ -102,7 +106,8 @@ def run(
     rows = mapped(spark.range(0, count, 1, count), shift, REPORT).where("worker is not null")
     with _interruptible(spark, shift):
         found = [row.asDict() for row in rows.drop("padding").collect()]
-    return RunReport([_reported(row) for row in sorted(found, key=lambda row: row["task"])])
+    reports = [_reported(row) for row in sorted(found, key=lambda row: row["task"])]
+    return RunReport(reports, run_apart(_left(shift)) if options.get("burst") else {})
 
 
 def place_of(app: App) -> str:
@@ -167,6 +172,13 @@ async def _drained(shift: Shift, clock: Clock) -> None:
 
         if not await within(limit, clock, gone()):
             logger.warning("some workers of %s did not end; their leases run out", shift.run)
+
+
+async def _left(shift: Shift) -> dict[str, int]:
+    url, tenant = shift.url, shift.tenant
+    opening = penstock_open(url) if tenant is None else penstock_open(url, tenant=tenant)
+    async with opening as queue:
+        return waiting_by_type(await queue.stats(), shift.options.get("queues"))
 
 
 def _reported(row: dict[str, Any]) -> WorkerReport:

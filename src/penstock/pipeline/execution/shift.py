@@ -75,7 +75,9 @@ class Shift(Struct, frozen=True, kw_only=True):
 
     def located_app(self) -> App:
         app = load_app(self.place)
-        app.relocate(self.url, **({} if self.tenant is None else {"tenant": self.tenant}))
+        app.relocate(self.url)
+        if self.tenant is not None:
+            app.relocate(tenant=self.tenant)
         return app
 
     def _work(self, task: int) -> Iterator[pa.RecordBatch]:

@@ -15,10 +15,8 @@ from pyspark import TaskContext
 from penstock.client.import_writer import ImportWriter
 from penstock.errors import InvalidInput, InvalidJob, PenstockError
 from penstock.kernel.job import (
-    DEFAULT_ATTEMPTS,
     DEFAULT_PRIORITY,
     DEFAULT_QUEUE,
-    DEFAULT_TIMEOUT_SECONDS,
 )
 from penstock.kernel.manifest import ImportManifest
 from penstock.pipeline.sink.columns import Array, Plan, Values
@@ -34,8 +32,6 @@ _IN_ORDER: Final = (
 _DEFAULTS: Final[dict[str, Any]] = {
     "queue": DEFAULT_QUEUE,
     "priority": DEFAULT_PRIORITY,
-    "max_attempts": DEFAULT_ATTEMPTS,
-    "timeout_seconds": DEFAULT_TIMEOUT_SECONDS,
 }
 """What a null stands for, where it is not nothing."""
 

@@ -24,6 +24,7 @@ from penstock.engines.ledger.views import UnadmittedChunk, unadmitted_chunks
 from penstock.errors import InvalidOption
 from penstock.kernel.events import Admitted, Enqueued, JobFact, commit_of
 from penstock.kernel.job import Job, State
+from penstock.kernel.settings import DEFAULT_SETTINGS, Settings
 from penstock.kernel.transitions import apply, born
 from penstock.pipeline.source.chunks import Chunk, Span
 from penstock.pipeline.source.columns import Array, Row
@@ -51,6 +52,8 @@ class View(Struct, frozen=True):
     unadmitted: list[UnadmittedChunk]
     has_left: bool
     """Whether there may be others, that had left by then."""
+    settings: Settings = DEFAULT_SETTINGS
+    """As of then, for what waiting rows leave to their queue."""
 
 
 def read_jobs(options: ReadOptions, schema: StructType, span: Span) -> Iterator[Array]:
@@ -73,7 +76,7 @@ async def _view(options: ReadOptions, span: Span) -> View:
         if isinstance(source, LogSource):
             state = await source.state_as_of(span.last)
             chunks = unadmitted_chunks(state.imports.segments())
-            return View(canonical(all_jobs(state)), chunks, has_left=True)
+            return View(canonical(all_jobs(state)), chunks, has_left=True, settings=state.settings)
         if span.first == FIRST_SLOT:
             return await _folded(source, Moment(span.last, until_of(options)))
         if options.as_of is not None:
@@ -132,7 +135,7 @@ async def _unadmitted(options: ReadOptions, span: Span, view: View) -> AsyncGene
         async with opened_store(options.address, services) as store:
             objects = ImportObjects(store, services)
             for chunk in view.unadmitted:
-                yield list(chunk.jobs(await objects.rows(chunk.place)))
+                yield list(chunk.jobs(await objects.rows(chunk.place), view.settings))
     elif has_imports:
         # It may not tell of the import any more, but has what of it waits still.
         moment = Moment(span.last, until_of(options))

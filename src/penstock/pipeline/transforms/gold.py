@@ -103,6 +103,7 @@ def errors(attempts: DataFrame) -> DataFrame:
         fingerprint(sf.coalesce("error", sf.lit(""))).alias("fingerprint"),
         "ended_at",
         sf.left("error", sf.lit(EXAMPLE_CHARACTERS_MAX)).alias("error"),
+        "traceback",
         "id",
         "position",
     )
@@ -111,6 +112,7 @@ def errors(attempts: DataFrame) -> DataFrame:
         sf.min("ended_at").alias("first_at"),
         sf.max("ended_at").alias("last_at"),
         sf.min_by("error", "position").alias("example"),
+        sf.min_by("traceback", "position").alias("example_traceback"),
         sf.min_by("id", "position").alias("example_id"),
         sf.min("position").alias("example_position"),
     )

@@ -9,6 +9,7 @@ from penstock.ports.store import (
     ObjectStore,
     ObjectVersion,
     PutMode,
+    Reserving,
     StoredObject,
     Versioned,
     Watchable,
@@ -17,12 +18,14 @@ from penstock.ports.store import (
 
 
 class Layer:
-    """A store around another; `Watchable` and `Versioned` if and only if the inner one is.
+    """A store around another; `Watchable`, `Reserving` and `Versioned` as the inner one is.
 
     Hence the attributes that only some instances have: `isinstance` looks for them there.
     """
 
     watch: Callable[[str], AsyncIterator[None]]
+    keep_reserve: Callable[[], Awaitable[None]]
+    give_up_reserve: Callable[[], Awaitable[bool]]
     versions: Callable[[str], AsyncIterator[ObjectVersion]]
     get_version: Callable[[str, str], Awaitable[StoredObject]]
 
@@ -30,6 +33,9 @@ class Layer:
         self._store = store
         if isinstance(store, Watchable):
             self.watch = store.watch
+        if isinstance(store, Reserving):
+            self.keep_reserve = store.keep_reserve
+            self.give_up_reserve = store.give_up_reserve
         if isinstance(store, Versioned):
             self.versions = store.versions
             self.get_version = store.get_version

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
+from penstock.kernel.job import State
+from penstock.ports.counters import CountChange, DueChange, minute_of
 from penstock.ports.records import (
     Change,
     Found,
@@ -29,9 +32,10 @@ def a_record(id: str, life: int, **fields: Any) -> Record:
 
 def a_change(commit: int, charter_found: int = 0, **fields: Any) -> Change:
     given = {
-        "commit": commit, "at": EPOCH + commit, "events": b"commit %d" % commit,
+        "commit": commit, "at": EPOCH + commit, "clock": EPOCH, "events": b"commit %d" % commit,
         "charter_found": charter_found, "charter": None, "removals": (), "puts": (), "holds": (),
-        "counts": (), "completed": 0, "departures": (), "sides": {}, "lapsed_at": 0.0, **fields,
+        "unheard": (), "counts": (), "due": (), "completed": 0, "departures": (),
+        "remembered": (), "sides": {}, "lapsed_at": 0.0, **fields,
     }  # fmt: skip
     return Change(**given)
 
@@ -57,7 +61,20 @@ async def write(store: RecordStore, need: Need | None = None, /, **fields: Any) 
 
 
 async def put(store: RecordStore, *records: Record) -> None:
-    assert await write(store, puts=[Put(record, None) for record in records])
+    """With what they add to the counters."""
+    pending = [record for record in records if record.shelf is Shelf.PENDING]
+    counts = Counter((one.tenant, one.queue, one.type) for one in pending)
+    due = Counter((one.tenant, one.queue, one.type, minute_of(one.at)) for one in pending)
+    assert await write(
+        store,
+        puts=[Put(record, None) for record in records],
+        counts=[CountChange(*place, State.PENDING, number, 0) for place, number in counts.items()],
+        due=[
+            DueChange(*place, number)
+            for place, number in due.items()
+            if place[-1] > minute_of(EPOCH)
+        ],
+    )
 
 
 async def find(store: RecordStore, need: Need) -> Found:

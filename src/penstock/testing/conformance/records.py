@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
 import pytest
 import pytest_asyncio
 
-from penstock.kernel.job import State
+from penstock.kernel.departures import Departed
 from penstock.kernel.tenancy import Hold
 from penstock.ports.records import (
     Change,
-    CountChange,
     Departure,
     Found,
     Front,
@@ -34,10 +34,13 @@ from penstock.ports.records import (
     Need,
     Put,
     RecordStore,
+    Remembered,
     Removal,
     Shelf,
+    Unheard,
 )
 from penstock.testing.clock import EPOCH
+from penstock.testing.conformance.record_counters import RecordCountersConformance
 from penstock.testing.conformance.record_steps import (
     a_change,
     a_record,
@@ -55,10 +58,11 @@ HANDLES = 4
 TURNS_EACH = 10
 SCOPE = ("default", "work", "k")
 CHANGED_SECONDS = 20.0
+LEFT = Remembered("default", "left", Departed(EPOCH + 600, ("call",)))
 
 
 @pytest.mark.asyncio
-class RecordStoreConformance:
+class RecordStoreConformance(RecordCountersConformance):
     """The promises of `penstock.ports.records.RecordStore`, one test each."""
 
     @pytest.fixture
@@ -87,6 +91,16 @@ class RecordStoreConformance:
         assert (stored.life, stored.shelf, stored.body) == (1, "pending", b"the body")
         assert stored.version == (await store.head()).commit
 
+    async def test_the_clock_of_the_newest_time_is_given_back_with_it(
+        self, store: RecordStore
+    ) -> None:
+        for number, at, clock in ((1, EPOCH + 100, EPOCH + 10), (2, EPOCH + 109, EPOCH + 20)):
+            puts = [Put(a_record(str(number), number), None)]
+            change = partial(a_change, at=at, clock=clock, puts=puts)
+            await store.turn(lambda head: Need(), _decide_by(change), is_read=False)
+        head = await store.head()
+        assert (head.at, head.clock) == (EPOCH + 109, EPOCH + 20)
+
     async def test_another_tenants_record_is_not_found(self, store: RecordStore) -> None:
         await put(store, a_record("a", 1))
         assert await lives(store, Need(ids=[("neighbour", "a")])) == []
@@ -102,12 +116,13 @@ class RecordStoreConformance:
         assert (await other.head()) == (await store.head())
         await other.close()
 
-    async def test_a_read_that_turns_out_to_write_does(self, store: RecordStore) -> None:
-        change = [Put(a_record("a", 1), None)]
+    async def test_a_turn_that_only_reads_leaves_no_trace(self, store: RecordStore) -> None:
+        await put(store, a_record("a", 1))
+        before = await store.head()
         assert await store.turn(
-            lambda head: Need(), lambda found: a_change(found.commit, puts=change), is_read=True
+            lambda head: Need(ids=[("default", "a")]), lambda found: None, is_read=True
         )
-        assert await lives(store, Need(ids=[("default", "a")])) == [1]
+        assert await store.head() == before
 
     async def test_an_error_while_deciding_is_the_callers_and_nothing_is_written(
         self, store: RecordStore
@@ -130,13 +145,14 @@ class RecordStoreConformance:
         assert found.commit > max(versions)
 
     @pytest.mark.parametrize("stale", ["changed", "gone", "taken", "removal", "key", "free key",
-                                       "charter"])  # fmt: skip
+                                       "charter", "remembered", "forgotten"])  # fmt: skip
     async def test_what_is_not_as_it_was_found_refuses_the_whole_change(
         self, store: RecordStore, stale: str
     ) -> None:
         await put(store, a_record("a", 1))
         held = KeyHold("default", SCOPE, Hold("a", 1))
-        assert await write(store, holds=[HoldChange("default", SCOPE, None, held)], charter=b"one")
+        holds = [HoldChange("default", SCOPE, None, held)]
+        assert await write(store, holds=holds, charter=b"one", remembered=[LEFT])
         is_at = await version(store, "a")
         wrong: dict[str, dict[str, Any]] = {
             "changed": {"puts": [Put(a_record("a", 1), is_at + 7)]},
@@ -146,6 +162,8 @@ class RecordStoreConformance:
             "key": {"holds": [HoldChange("default", SCOPE, 9, None)]},
             "free key": {"holds": [HoldChange("default", SCOPE, None, held)]},
             "charter": {"charter_found": 0},
+            "remembered": {"unheard": [Unheard("default", "left", None)]},
+            "forgotten": {"unheard": [Unheard("default", "new", LEFT.departed)]},
         }
         before, good = await store.head(), Put(a_record("good", 8), None)
         fields = wrong[stale]
@@ -245,35 +263,6 @@ class RecordStoreConformance:
         assert [one.hold.id for one in await store.lapsing("default", EPOCH + 60)] == ["a"]
         assert await store.lapsing("neighbour", EPOCH) == []
 
-    async def test_everybody_who_ever_had_a_job_is_a_tenant(self, store: RecordStore) -> None:
-        assert await store.tenants() == []
-        for tenant in ("b", "a"):
-            for change in (1, -1):
-                counted = [CountChange(tenant, "q", State.PENDING, change, 0)]
-                assert await write(store, counts=counted)
-        assert await store.tenants() == ["a", "b"]
-
-    async def test_differences_add_up(self, store: RecordStore) -> None:
-        for now, left in ((3, 0), (-1, 1)):
-            counted = [CountChange("default", "q", State.PENDING, now, left)]
-            assert await write(store, counts=counted, completed=now)
-        survey = await store.survey("default", EPOCH)
-        assert [(one.queue, one.state, one.now, one.left) for one in survey.counts] == [
-            ("q", State.PENDING, 2, 1)
-        ]
-        assert (await store.head()).completed == 2
-        assert (await store.survey("neighbour", EPOCH)).counts == []
-
-    async def test_a_survey_says_what_waits(self, store: RecordStore) -> None:
-        await put(
-            store,
-            a_record("a", 1, at=EPOCH - 5), a_record("b", 2, at=EPOCH - 9, priority=3),
-            a_record("c", 3, at=EPOCH + 5), a_record("d", 4, at=EPOCH + 7, queue="later"),
-        )  # fmt: skip
-        waiting = {one.queue: one for one in (await store.survey("default", EPOCH)).waiting}
-        assert (waiting["default"].oldest_at, waiting["default"].scheduled) == (EPOCH - 9, 1)
-        assert (waiting["later"].oldest_at, waiting["later"].scheduled) == (EPOCH + 7, 1)
-
     async def test_the_next_due_time_is_that_of_what_was_asked_for(
         self, store: RecordStore
     ) -> None:
@@ -314,13 +303,25 @@ class RecordStoreConformance:
         assert numbers == sorted(numbers)
         assert [number for number, _ in await store.commits(numbers[0], 2)] == numbers[1:3]
         assert await store.commit(numbers[2]) == b"commit %d" % numbers[2]
-        assert await store.departure("default", "gone") == departed
+        assert await store.departure("default", "gone", None) == departed
         assert await store.vacuum(EPOCH + numbers[3], numbers[2], 0.0) == 2
         assert await store.first_commit() == numbers[2]
         assert [number for number, _ in await store.commits(0, 9)] == numbers[2:]
         assert await store.commit(numbers[0]) is None
         assert await store.vacuum(EPOCH + numbers[3], numbers[4], 0.0) == 1, "what is young stays"
-        assert await store.departure("default", "gone") is None
+        assert await store.departure("default", "gone", None) is None
+
+    async def test_a_vacuum_that_drops_nothing_leaves_the_first_commit_where_it_was(
+        self, store: RecordStore
+    ) -> None:
+        """Also where the first numbers were given to turns that came to nothing."""
+        for _ in range(2):
+            assert await store.turn(lambda head: Need(), lambda found: None, is_read=False)
+        assert await write(store)
+        [(number, _)] = await store.commits(0, 9)
+        assert await store.vacuum(0.0, number, 0.0) == 0
+        assert await store.vacuum(EPOCH + 100, number, 0.0) == 0
+        assert await store.first_commit() == 1
 
     async def test_side_objects_are_known_until_they_are_forgotten(
         self, store: RecordStore
@@ -366,3 +367,7 @@ class RecordStoreConformance:
         assert int(stored.body) == HANDLES * TURNS_EACH
         for handle in handles:
             await handle.close()
+
+
+def _decide_by(change: Callable[[int], Change]) -> Callable[[Found], Change]:
+    return lambda found: change(found.commit)

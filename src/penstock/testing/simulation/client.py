@@ -42,7 +42,9 @@ class RecordingClient:
 
     async def enqueue(self, new: NewJob, operation: str) -> Receipt:
         call = self._call("enqueue", operation, new.id or "")
-        outcome = await self._ask(call, self.queue.enqueue_many([new]), _nothing)
+        outcome = await self._ask(
+            call, self.queue.enqueue_many([new], operation=operation), _nothing
+        )
         receipt = outcome[0]
         self._history.answered(call)
         if isinstance(receipt, PenstockError):
@@ -57,8 +59,9 @@ class RecordingClient:
         self._call("enqueue", operation, new.id or "")
         call = self._call("call", operation, new.id or "")
         asked = self.queue.call(
-            new.type, new.payload, queue=new.queue, id=new.id, timeout_seconds=timeout_seconds
-        )
+            new.type, new.payload, queue=new.queue, id=new.id, operation=operation,
+            timeout_seconds=timeout_seconds,
+        )  # fmt: skip
         try:
             result = await self._ask(call, asked, _nothing)
         except (JobFailed, JobCancelled) as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 
 from penstock.engines.ledger.memory import SharedMemory
@@ -97,7 +96,7 @@ class StoredLog(CommittedLog):
         header = read.header
         return Committed(
             header.commit, header.commit_id, header.at, read.events, header.previous, read.chain,
-            header.epoch, self._store.stored_at[commit],
+            header.epoch, self._store.stored_at[commit], header.clock,
         )  # fmt: skip
 
 
@@ -116,15 +115,13 @@ class DocumentedLog(CommittedLog):
     def _next(self, commit: int) -> Committed | None:
         if commit > len(self._store.documents):
             return None
-        # Payloads without the indentation that they have in here.
-        compact = msgspec.json.format(self._store.documents[commit - 1], indent=-1)
-        document = msgspec.json.decode(compact, type=Document)
+        document = self.document(commit)
         newest = {event.position: event for event in document.events}
         newest |= {event.position: event for record in document.jobs for event in record.events}
         events = [newest[at] for at in sorted(newest) if commit_of(at) == document.commit]
         return Committed(
             document.commit, document.commit_id, document.at, events,
-            stored_at=self._store.stored_at[commit],
+            stored_at=self._store.stored_at[commit], clock=document.clock,
         )  # fmt: skip
 
 
@@ -156,9 +153,9 @@ class TurnsLog(CommittedLog):
     def _next(self, commit: int) -> Committed | None:
         if commit > len(self._store.turns):
             return None
-        stored_at, told = self._store.turns[commit - 1]
+        stored_at, told, clock = self._store.turns[commit - 1]
         events = [self._placed(event, commit, index) for index, event in enumerate(told)]
-        return Committed(commit, str(commit), told[-1].at, events, stored_at=stored_at)
+        return Committed(commit, str(commit), told[-1].at, events, stored_at=stored_at, clock=clock)
 
     def _placed(self, event: Event, commit: int, index: int) -> Event:
         position = position_of(commit, index)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import random  # noqa: TID251 - seeded by the plan, and nothing else
 from collections.abc import Coroutine
+from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.client.queue import Queue
@@ -17,6 +19,8 @@ from penstock.engines.ledger.memory import MemoryJournal
 from penstock.engines.ledger.single.journal import SingleJournal
 from penstock.engines.records.tasks.engine import TasksEngine
 from penstock.errors import PenstockError
+from penstock.kernel.commands import Expire
+from penstock.kernel.events import SYSTEM_TENANT
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
 from penstock.stores.layers.retrying import Retrying
@@ -60,6 +64,8 @@ class Node:
         self.engine: LedgerEngine | TasksEngine | None = None
         self.journal: Journal | None = None
         self.is_up = False
+        self.store_off_seconds = 0.0
+        """How far off the store's clock is, as this one sees it."""
 
     def boot(self) -> None:
         """Starts the process: a new one, with the same identity as ever."""
@@ -105,7 +111,13 @@ class Node:
             try:
                 engine = await self._engine(provided)
                 await engine.start()
-                break
+                try:
+                    # A process whose clock is refused leaves, instead of going by that clock.
+                    await engine.execute(Expire(SYSTEM_TENANT))
+                    break
+                except PenstockError:
+                    await engine.stop()
+                    raise
             except PenstockError as error:
                 self.world.note(f"{self.name} can't open: {error}")
             except Exception as error:  # noqa: BLE001 - reported, and the simulation goes on
@@ -124,6 +136,20 @@ class Node:
             self.clients.append(
                 RecordingClient(self.name, queue, engine, self.world.history, provided.new_secret)
             )
+
+    async def visit(self, provided: Services, tenant: str, operation: str) -> Queue:
+        """Another handle in the same process, whose claims have that operation."""
+        visitor = copy(self)
+        engine = await visitor._engine(provided)
+        await engine.start()
+        plan = self.world.plan
+        return Queue(
+            engine,
+            tenant=tenant,
+            services=replace(provided, new_secret=lambda: operation),
+            inline_bytes_max=plan.inline_bytes_max,
+            offload=True,
+        )
 
     async def _engine(self, provided: Services) -> LedgerEngine | TasksEngine:
         plan = self.world.plan

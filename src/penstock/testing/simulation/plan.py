@@ -10,6 +10,11 @@ from penstock.testing.faults import Faults
 LAYOUTS = ("log", "log", "log", "single", "memory")
 """As often as each is drawn: the log has the most to go wrong."""
 
+DAY_SECONDS = 86_400.0
+_DAYS_EVERY = 11
+_DAYS_AT = (1, 4)
+"""In some of so many worlds, which are not those that were kept before because they failed."""
+
 Luck = random.Random
 
 
@@ -48,12 +53,21 @@ class Plan:
     pause_seconds: float
     jump_seconds_max: float
     """How far a wall clock may be set wrongly."""
+    days: tuple[float, ...]
+    """A process comes back each time with a clock that is so many days off, as the store's is."""
     nights: int
     """How often everybody sleeps for longer than the retention, one with a request on its lips."""
     meddling: float
     clients_retry: bool
     """Whether callers ask again with the same id; not where ended jobs leave at once."""
     reused_ids: float
+    visits: int
+    """How often each process has a caller that leaves, before and after healing each."""
+
+    @property
+    def clocks_off_seconds_max(self) -> float:
+        """How far commit time may be from the world's: each wrong day may count, there and back."""
+        return self.jump_seconds_max + 2 * DAY_SECONDS * len(self.days)
 
 
 def draw(seed: int, layout: str | None = None) -> Plan:
@@ -83,11 +97,21 @@ def draw(seed: int, layout: str | None = None) -> Plan:
         crash_seconds=0.0 if calm else luck.choice([0.0, 3.0, 10.0]),
         pause_seconds=0.0 if calm else luck.choice([0.0, 4.0, 12.0]),
         jump_seconds_max=0.0 if calm else jump_seconds_max,
+        days=_days(seed),
         nights=luck.randint(1, 3) if night else 0,
         meddling=luck.choice([0.0, 0.5, 2.0]),
-        clients_retry=settings == _PATIENT,
+        # A day that passes in no time takes along what tells a repeat from a new call.
+        clients_retry=settings == _PATIENT and not _days(seed),
         reused_ids=luck.choice([0.0, 0.0, 0.3]),
+        # Drawn apart, so that whatever else a seed stands for stays what it was.
+        visits=random.Random(f"visits {seed}").choice([0, 3, 8]),
     )
+
+
+def _days(seed: int) -> tuple[float, ...]:
+    if seed % _DAYS_EVERY not in _DAYS_AT:
+        return ()
+    return random.Random(f"days {seed}").choice([(1.0,), (-1.0,), (1.0, -1.0), (1.0, 1.0)])
 
 
 _PATIENT = {"log_retention_seconds": 3_600.0, "result_ttl_seconds": 3_600.0}

@@ -13,6 +13,7 @@ from penstock.engines.records.tasks.names import CHARTER, TASKS
 from penstock.kernel.events import Event
 from penstock.kernel.invariants import Deletion
 from penstock.ports.store import Entry, PutMode, StoredObject, Written
+from penstock.stores.layers.layer import Layer
 from penstock.stores.memory import MemoryStore
 from penstock.testing.faults import Faults
 from penstock.testing.faulty_store import FaultyStore
@@ -29,14 +30,17 @@ class RememberedStore:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._store = MemoryStore("simulated", now=now)
+        self._store = MemoryStore("simulated", now=lambda: now() + self.off_seconds)
+        self.off_seconds = 0.0
+        """How far off its clock is."""
         self.log: dict[int, bytes] = {}
         """The first object that each slot ever had: what everybody must agree on."""
         self.stored_at: dict[int, float] = {}
         self.documents: list[bytes] = []
         """Every version of `queue.json`."""
-        self.turns: list[tuple[float, Sequence[Event]]] = []
-        """Of layout `tasks`, every put that brought events: when it was, and those."""
+        self.turns: list[tuple[float, Sequence[Event], float | None]] = []
+        """Of layout `tasks`, every put that brought events: when it was, those, and the clock of
+        whoever brought them where their time is ahead of it."""
         self._told: set[tuple[str, int]] = set()
         self.ghosts = 0
         """Commits that were put to slots that had been vacated."""
@@ -76,14 +80,16 @@ class RememberedStore:
         elif key == CHARTER:
             self._note_turn(key, decode_charter_object(key, data).events)
         elif key.startswith(TASKS):
-            self._note_turn(key, decode_task(key, data).events)
+            task = decode_task(key, data)
+            clock = None if task.stamp is None else task.stamp.clock
+            self._note_turn(key, task.events, clock)
         return written
 
-    def _note_turn(self, key: str, events: Sequence[Event]) -> None:
+    def _note_turn(self, key: str, events: Sequence[Event], clock: float | None = None) -> None:
         news = [event for event in events if (key, event.position) not in self._told]
         if news:
             self._told.update((key, event.position) for event in news)
-            self.turns.append((self._now(), news))
+            self.turns.append((self._now(), news, clock))
 
     async def get(self, key: str) -> StoredObject:
         return await self._store.get(key)
@@ -109,6 +115,23 @@ class RememberedStore:
         return {entry.key async for entry in self._store.list(prefix)}
 
 
+class StampedStore(Layer):
+    """The same store, by a clock that is so far off: what is put meanwhile is stamped with that."""
+
+    def __init__(self, store: RememberedStore, off_seconds: float) -> None:
+        super().__init__(store)
+        self._remembered = store
+        self._off_seconds = off_seconds
+
+    async def put(self, key: str, data: bytes, mode: PutMode) -> Written:
+        # Nobody else has a turn before it is stamped: nothing is waited for on the way.
+        self._remembered.off_seconds = self._off_seconds
+        try:
+            return await super().put(key, data, mode)
+        finally:
+            self._remembered.off_seconds = 0.0
+
+
 class NetworkStore(FaultyStore):
     """One process's way to the store: slow, lossy, and sometimes spoiling what is written."""
 
@@ -120,8 +143,10 @@ class NetworkStore(FaultyStore):
         faults: Faults,
         *,
         bad_checkpoints: float = 0.0,
+        off_seconds: float = 0.0,
     ) -> None:
-        super().__init__(store, SimulatedClock(loop), rng, faults)
+        reached = store if not off_seconds else StampedStore(store, off_seconds)
+        super().__init__(reached, SimulatedClock(loop), rng, faults)
         self.bad_checkpoints = bad_checkpoints
         """How often a checkpoint is stored other than it was meant to be."""
         self.spring = ""

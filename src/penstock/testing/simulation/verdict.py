@@ -6,18 +6,23 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 import msgspec
+from msgspec import Raw
 
 from penstock.engines.ledger.journal import Head
 from penstock.kernel import invariants
 from penstock.kernel.events import Archived, Completed, Event, JobEvent, commit_of
 from penstock.kernel.invariants import Committed, Stories, Violation
 from penstock.kernel.invariants.record import ENDS, JOB_EVENTS
+from penstock.kernel.job import ABSENT
+from penstock.kernel.stamps import stamp_of
 from penstock.kernel.state import QueueState
+from penstock.testing.simulation.clocks import EPOCH_SECONDS
 from penstock.testing.simulation.committed import DocumentedLog
 from penstock.testing.simulation.plan import Plan
 from penstock.testing.simulation.world import World
-from penstock.wire.commit import CHAIN_START, decode_event, encode_event
+from penstock.wire.commit import CHAIN_START
 from penstock.wire.snapshot import all_jobs, canonical, checkpoint_of, overview, restore
+from penstock.wire.values import require_shallow
 
 CLOCKS_APART_SECONDS = 10.0
 """How far ahead of real time a commit may be dated: skew, drift over a calibration, and waits."""
@@ -56,8 +61,9 @@ def _of_the_log(world: World, log: Sequence[Committed]) -> list[Violation]:
 def _of_each_job(world: World, log: Sequence[Committed]) -> list[Violation]:
     """What needs no order over all jobs."""
     found = invariants.leases_are_exclusive(log)
+    found += invariants.values_can_be_read(log, _read)
     if world.plan.layout != "memory":
-        allowed = CLOCKS_APART_SECONDS + world.plan.jump_seconds_max
+        allowed = CLOCKS_APART_SECONDS + world.plan.clocks_off_seconds_max
         found += invariants.times_are_the_stores(log, allowed)
     found += invariants.tokens_increase(log)
     found += invariants.terminal_is_final(log)
@@ -66,24 +72,32 @@ def _of_each_job(world: World, log: Sequence[Committed]) -> list[Violation]:
     return found
 
 
+def _read(inline: Raw) -> None:
+    """As any other program would: what stands in an event is JSON, whatever its codec."""
+    if inline is not ABSENT:
+        require_shallow(msgspec.json.decode(inline))
+
+
 def _of_the_calls(world: World, log: Sequence[Committed], stories: Stories) -> list[Violation]:
     calls = world.history.calls
+    has_lapsed = lapsing(world.plan, _ahead_seconds(world, log))
     found = invariants.told_is_durable(stories, calls)
     found += invariants.publications_are_told(log, calls)
     found += invariants.jobs_were_asked_for(stories, calls)
     found += invariants.operations_happen_once(
-        stories, calls, lapsing(world.plan), is_atomic=world.plan.layout != "tasks"
+        stories, calls, has_lapsed, is_atomic=world.plan.layout != "tasks"
     )
+    found += invariants.leases_are_given_back(stories, calls)
     found += invariants.only_the_current_token_counts(stories, calls)
     found += invariants.cancel_wins(stories, calls)
-    found += invariants.reads_are_fresh(stories, calls, lapsing(world.plan))
+    found += invariants.reads_are_fresh(stories, calls, has_lapsed)
     newest = {following.name: following for following in world.history.followings}
     is_single = world.plan.layout == "single"
     promised = [_of_jobs(commit) for commit in log] if is_single else log
     for following in world.history.followings:
         is_newest = following is newest[following.name]
         expected = promised if is_newest else promised[: commit_of(following.reached)]
-        seen = compacted(following.seen) if is_single else following.seen
+        seen = _of_jobs_alone(following.seen) if is_single else following.seen
         found += invariants.followers_see_everything(
             expected, following.tenant, following.since, seen
         )
@@ -92,27 +106,29 @@ def _of_the_calls(world: World, log: Sequence[Committed], stories: Stories) -> l
 
 def _of_jobs(commit: Committed) -> Committed:
     """`queue.json` keeps pauses and settings only in its window, jobs' events for good."""
-    events = [event for event in commit.events if event.__class__ in JOB_EVENTS]
-    return msgspec.structs.replace(commit, events=events)
+    return msgspec.structs.replace(commit, events=_of_jobs_alone(commit.events))
 
 
-def compacted(events: Sequence[Event]) -> list[Event]:
-    """In `queue.json` payloads are indented; that is no difference."""
-    return [
-        decode_event(msgspec.json.format(encode_event(event), indent=-1))
-        for event in events
-        if event.__class__ in JOB_EVENTS
-    ]
+def _of_jobs_alone(events: Sequence[Event]) -> list[Event]:
+    return [event for event in events if event.__class__ in JOB_EVENTS]
 
 
-def lapsing(plan: Plan) -> Callable[[JobEvent, float], bool]:
+def _ahead_seconds(world: World, log: Sequence[Committed]) -> float:
+    """How far commit time has come to be ahead of the world's, where clocks were days off."""
+    if not world.plan.days:
+        return 0.0
+    now = EPOCH_SECONDS + world.loop.time()
+    return max((commit.at - (commit.stored_at or now) for commit in log), default=0.0)
+
+
+def lapsing(plan: Plan, ahead_seconds: float = 0.0) -> Callable[[JobEvent, float], bool]:
     """Whether a job with that last event may have left by a time, going by the plan's settings."""
     settings = plan.settings
     leaves_early = "finished_jobs_max" in settings
     completed_ttl = -inf if leaves_early else settings.get("result_ttl_seconds", 3_600.0)
     archive_ttl = settings.get("archive_ttl_seconds", 7 * 86_400.0)
     dead_ttl = settings.get("dead_letter_ttl_seconds", 30 * 86_400.0)
-    slack = CLOCKS_APART_SECONDS + plan.jump_seconds_max
+    slack = CLOCKS_APART_SECONDS + plan.clocks_off_seconds_max + max(0.0, ahead_seconds)
 
     def has_lapsed(event: JobEvent, at: float) -> bool:
         at += slack
@@ -138,7 +154,7 @@ def _of_the_states(world: World, log: Sequence[Committed]) -> list[Violation]:
         journal = node.journal
         if journal is not None and journal.head.commit and world.plan.layout != "memory":
             head = journal.head
-            wanted.setdefault(head.commit, _picture(journal.state, head, is_compact=is_single))
+            wanted.setdefault(head.commit, _picture(journal.state, head, is_bare=is_single))
     folds: dict[int, bytes] = {}
     state, before = QueueState(), CHAIN_START
     for commit in log:
@@ -148,8 +164,8 @@ def _of_the_states(world: World, log: Sequence[Committed]) -> list[Violation]:
         state.seal(commit.at, ended_before=commit.commit if is_single else None)
         before = commit.chain
         if commit.commit in wanted:
-            head = Head(commit.commit, commit.at, before)
-            folds[commit.commit] = _picture(state, head, is_compact=is_single)
+            head = Head(commit.commit, stamp_of(commit.at, commit.clock), before)
+            folds[commit.commit] = _picture(state, head, is_bare=is_single)
     found = invariants.checkpoints_are_folds(wanted.items(), folds)
     found += invariants.counts_are_conserved(log, state)
     if log:
@@ -166,16 +182,17 @@ def _of_the_newest(world: World, newest: Committed, folded: QueueState) -> list[
         kept = restore(document.overview, [record.job for record in document.jobs], document.at)
     else:
         return []
-    head = Head(newest.commit, newest.at, "")
-    data = _picture(kept, head, is_compact=True)
-    fold = _picture(folded, head, is_compact=True)
+    head = Head(newest.commit, stamp_of(newest.at, newest.clock), "")
+    data = _picture(kept, head, is_bare=True)
+    fold = _picture(folded, head, is_bare=True)
     return invariants.checkpoints_are_folds([(newest.commit, data)], {newest.commit: fold})
 
 
-def _picture(state: QueueState, head: Head, *, is_compact: bool) -> bytes:
-    """The state as a checkpoint would have it; compact: without the indentation of payloads."""
-    if not is_compact:
-        return checkpoint_of(state, commit=head.commit, chain=head.chain, at=head.at)
+def _picture(state: QueueState, head: Head, *, is_bare: bool) -> bytes:
+    """The state as a checkpoint would have it; bare: without its place in a log."""
+    if not is_bare:
+        return checkpoint_of(
+            state, commit=head.commit, chain=head.chain, at=head.at, clock=head.stamp.lagging_clock
+        )
     jobs = (msgspec.json.encode(job) for job in canonical(all_jobs(state)))
-    lines = [msgspec.json.encode(overview(state)), *jobs]
-    return b"\n".join(msgspec.json.format(line, indent=-1) for line in lines)
+    return b"\n".join((msgspec.json.encode(overview(state)), *jobs))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import random  # noqa: TID251 - seeded by the plan, and nothing else
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
 
 from penstock.client.newjob import NewJob
 from penstock.errors import (
     CallTimeout,
     Gap,
+    InvalidInput,
     JobProblem,
     ObjectNotFound,
     OutcomeUnknown,
@@ -22,7 +26,9 @@ from penstock.kernel.events import position_of
 from penstock.kernel.job import Job
 from penstock.kernel.retry import RetryPolicy
 from penstock.testing.simulation.client import RecordingClient
+from penstock.testing.simulation.clocks import services
 from penstock.testing.simulation.importing import bring_runs
+from penstock.testing.simulation.leaving import leave
 from penstock.testing.simulation.node import Node
 
 if TYPE_CHECKING:
@@ -32,8 +38,27 @@ RETRY = RetryPolicy(initial_seconds=0.2, max_seconds=2.0)
 HUGE = "x" * 300
 """Too large to be inline where the limit is small."""
 TRIES_MAX = 6
+BLUNDER_SECONDS = 5.0
+BAD_RESULTS = 0.1
+SHORT_LIVES_EVERY = 4
+"""In one of so many worlds those who enqueue live for one call."""
+POISON: tuple[Any, ...] = (
+    Raw(b"{oops"), {"x": [Raw(b"<html>")]}, Raw(b'"\xff"'), [Raw(b"1e999")],
+    Raw(b"[" * 500 + b"]" * 500), float("nan"), {"x": (None, float("inf"))}, "\ud800", object(),
+)  # fmt: skip
+"""What nobody could read back."""
 VACUUM_SECONDS_MAX = 13_000.0
 """A vacuum that began before a consumer registered may still pass it by, also after its nights."""
+
+
+class OddText(str):
+    """As libraries hand them out; it means the text that it is."""
+
+    __slots__ = ()
+
+
+class OddNumber(int):
+    pass
 
 
 class Errand:
@@ -60,6 +85,9 @@ def actors(world: World, node: Node) -> list[Coroutine[Any, Any, None]]:
             running.append(follow(world, node, client))
         if world.plan.meddling:
             running.append(meddle(world, node, client))
+    if world.plan.visits:
+        running.append(leave(world, node))
+    running.append(blunder(world, node))
     running.append(keep_house(world, node))
     return running
 
@@ -72,7 +100,11 @@ async def produce(world: World, node: Node) -> None:
         client = next(one for one in node.clients if one.tenant == errand.tenant)
         world.known[errand.tenant].append(errand.new.id or "")
         for _ in range(TRIES_MAX):
-            if await _brought(world, node, client, errand):
+            if world.plan.seed % SHORT_LIVES_EVERY == 0 and not errand.is_call:
+                is_brought = await _brought_by_a_short_life(world, node, errand)
+            else:
+                is_brought = await _brought(world, node, client, errand)
+            if is_brought:
                 break
             if not world.plan.clients_retry:
                 break
@@ -97,6 +129,22 @@ async def _brought(world: World, node: Node, client: RecordingClient, errand: Er
     except PenstockError as error:
         world.note(f"{node.name} could not bring {errand.new.id}: {error}")
         return False
+
+
+async def _brought_by_a_short_life(world: World, node: Node, errand: Errand) -> bool:
+    """The same by a process that lives for this one call, as a script or a web request may."""
+    provided = services(node.clock, random.Random(f"{errand.operation} {node.luck.random()}"))
+    try:
+        queue = await node.visit(provided, errand.tenant, errand.operation)
+    except PenstockError as error:
+        world.note(f"{node.name} could not begin a short life: {error}")
+        return False
+    client = RecordingClient(
+        f"{node.name}-once", queue, queue._backend, world.history, provided.new_secret
+    )
+    is_brought = await _brought(world, node, client, errand)
+    await queue.close()
+    return is_brought
 
 
 async def work(world: World, node: Node, client: RecordingClient, name: str) -> None:
@@ -178,10 +226,22 @@ async def _labour(node: Node, client: RecordingClient, job: Job) -> None:
 
 async def _ack(node: Node, client: RecordingClient, job: Job) -> None:
     assert job.lease is not None
-    result: dict[str, Any] = {"fence": job.lease.fence}
+    result: dict[str, Any] = {OddText("fence"): OddNumber(job.lease.fence)}
     if node.luck.random() < 0.2:
         result["huge"] = HUGE
+    await _blunder_at_the_end(node, client, job)
     await _settle(node, lambda: client.ack(job, result))
+
+
+async def _blunder_at_the_end(node: Node, client: RecordingClient, job: Job) -> None:
+    """Some bodies first return what nobody could read: that is refused, and the lease stays."""
+    luck = random.Random(f"results {job.id} {job.attempt} {node.world.plan.seed}")
+    if luck.random() < BAD_RESULTS:
+        try:
+            await client.queue.ack(job, luck.choice(POISON))
+        except InvalidInput:
+            return
+        node.world.history.surprises.append(f"{node.name}: a bad result of {job.id} was taken")
 
 
 async def _settle(node: Node, ask: Callable[[], Awaitable[None]]) -> None:
@@ -204,7 +264,7 @@ async def meddle(world: World, node: Node, client: RecordingClient) -> None:
         id = luck.choice(known) if known else "nobody"
         name = luck.choice(world.plan.queues)
         try:
-            match luck.randrange(12):
+            match luck.randrange(14):
                 case 0 | 1:
                     await client.cancel(id)
                 case 2 | 3:
@@ -223,10 +283,41 @@ async def meddle(world: World, node: Node, client: RecordingClient) -> None:
                     await client.manage("history", queue.history(id), id)
                 case 9:
                     await client.manage("stats", queue.stats())
+                case 10 | 11:
+                    await _bring_again(world, node, client, id, name)
                 case _:
                     await client.get(id)
         except PenstockError:
             continue
+
+
+async def _bring_again(
+    world: World, node: Node, client: RecordingClient, id: str, name: str
+) -> None:
+    """Another job of an id that is known: a new life, if it is dead."""
+    if id not in world.known[client.tenant]:
+        return
+    new, operation = NewJob("ok", {"again": True}, queue=name, id=id), client.new_secret()
+    errand = Errand(client.tenant, new, operation, is_call=False)
+    for _ in range(TRIES_MAX):
+        if await _brought(world, node, client, errand) and node.luck.random() < 0.7:
+            return
+        await node.clock.sleep(node.luck.uniform(0.05, 1.0))
+
+
+async def blunder(world: World, node: Node) -> None:
+    """A careless caller: passes what nobody could read, and has to be refused each time."""
+    # Luck of its own: what it does must not change what all others do.
+    luck = random.Random(f"blunders {node.name} {node.boots} {world.plan.seed}")
+    while not world.is_healed:
+        await node.clock.sleep(luck.expovariate(1.0 / BLUNDER_SECONDS))
+        client, id = luck.choice(node.clients), f"blunder-{luck.getrandbits(64)}"
+        try:
+            await client.enqueue(NewJob("ok", luck.choice(POISON), id=id), id)
+        except InvalidInput:
+            continue
+        except PenstockError as error:
+            world.note(f"{node.name} blundered and was told: {error}")
 
 
 async def follow(world: World, node: Node, client: RecordingClient) -> None:

@@ -27,7 +27,7 @@ from penstock.testing.simulation.committed import CommittedLog, committed_log
 from penstock.testing.simulation.history import Following, History
 from penstock.testing.simulation.loop import SimulatedLoop
 from penstock.testing.simulation.node import Node
-from penstock.testing.simulation.plan import Plan
+from penstock.testing.simulation.plan import DAY_SECONDS, Plan
 from penstock.testing.simulation.stores import NetworkStore, RememberedStore
 
 LIVENESS_SECONDS = 1_200.0
@@ -76,6 +76,7 @@ class World:
             random.Random(f"network {node.name} {self.loop.steps} {self.plan.seed}"),
             Faults(latency_seconds=0.01) if self.is_healed else node.plan.faults,
             bad_checkpoints=0.0 if self.is_healed else self.plan.bad_checkpoints,
+            off_seconds=node.store_off_seconds,
         )
 
     def actors(self, node: Node) -> list[Coroutine[Any, Any, None]]:
@@ -121,7 +122,7 @@ class World:
             node.boot()
         weather = [
             self.loop.create_task(storm)
-            for storm in (self._crashes(), self._pauses(), self._wrong_clocks())
+            for storm in (self._crashes(), self._pauses(), self._wrong_clocks(), self._wrong_days())
         ]
         await self.clock.sleep(self.plan.chaos_seconds)
         for _ in range(self.plan.nights):
@@ -140,7 +141,11 @@ class World:
                 self.note(f"{node.name} crashes")
                 node.crash()
                 await self.clock.sleep(self.luck.uniform(0.0, 4.0))
-                node.boot()
+                self._boot_if_down(node)
+
+    def _boot_if_down(self, node: Node) -> None:
+        if not node.is_up:
+            node.boot()
 
     async def _pauses(self) -> None:
         while self.plan.pause_seconds:
@@ -160,6 +165,21 @@ class World:
             seconds = self.luck.uniform(-limit, limit)
             self.note(f"the clock of {node.name} is set to be off by {seconds:+.3f} s")
             node.clock.set(seconds)
+
+    async def _wrong_days(self) -> None:
+        """A process lives through a while in which the store's clock, and its own, are days off."""
+        luck = random.Random(f"days {self.plan.seed}")
+        for days in self.plan.days:
+            await self.clock.sleep(luck.uniform(0.1, 0.5) * self.plan.chaos_seconds)
+            node = luck.choice(self.nodes)
+            for off_seconds in (days * DAY_SECONDS, 0.0):
+                self.note(f"{node.name} begins anew, and is off by {off_seconds:+.0f} s")
+                node.crash()
+                node.clock.set(off_seconds)
+                node.store_off_seconds = off_seconds
+                node.boot()
+                if off_seconds:
+                    await self.clock.sleep(luck.uniform(0.5, 5.0))
 
     async def _night(self) -> None:
         """One falls asleep with a request on its lips and wakes up to a vacuumed log."""
@@ -197,15 +217,18 @@ class World:
         self.note("healing")
         self.is_healed = True
         for node in self.nodes:
+            if node.store_off_seconds:
+                # What it has compared its clock with was wrong: it begins anew.
+                node.crash()
             node.clock.set(0.0)
+            node.store_off_seconds = 0.0
             if node.network is not None:
                 await node.network.heal()
                 node.network.on_spring = None
                 node.network.bad_checkpoints = 0.0
                 node.network.faults = Faults(latency_seconds=0.01)
             node.resume()
-            if not node.is_up:
-                node.boot()
+            self._boot_if_down(node)
 
     async def _live_on(self) -> None:
         """Until all that was accepted has ended and been heard of, or it takes too long."""

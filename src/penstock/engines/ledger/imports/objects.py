@@ -7,6 +7,7 @@ A chunk is read by getting its whole object, since the next chunk is most often 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -20,6 +21,8 @@ from penstock.ports.store import ObjectStore, Overwrite
 from penstock.runtime.services import Services
 from penstock.runtime.tasks import TaskSet
 from penstock.wire.imports import decode_chunk, require_object
+
+logger = logging.getLogger(__name__)
 
 CACHE_BYTES_MAX: Final = 64 * 1024 * 1024
 PREFETCHED_OBJECTS: Final = 2
@@ -84,6 +87,8 @@ class ImportObjects:
                 await self.read(key, digest)
         except PenstockError:
             return  # whoever needs it reads it again, and is told
+        except Exception:
+            logger.exception("an import object was not read ahead")
         finally:
             self._is_prefetching = False
 

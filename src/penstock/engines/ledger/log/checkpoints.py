@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from typing import Final
 
 from msgspec import Struct
 
@@ -20,7 +21,7 @@ from penstock.kernel.job import Job
 from penstock.kernel.state import QueueState
 from penstock.ports.store import Create, ObjectStore
 from penstock.runtime.services import Services
-from penstock.runtime.tasks import TaskSet
+from penstock.runtime.tasks import TaskSet, within
 from penstock.wire.snapshot import (
     Overview,
     all_jobs,
@@ -31,6 +32,9 @@ from penstock.wire.snapshot import (
 )
 
 logger = logging.getLogger(__name__)
+
+CLOSING_SECONDS_MAX: Final = 30.0
+"""How long closing waits for a checkpoint; without it nothing is lost."""
 
 
 class Stored(Struct, frozen=True):
@@ -44,6 +48,7 @@ class Checkpointer:
         """What the next commit should tell the others."""
         self._store = store
         self._tasks = TaskSet("checkpoints")
+        self._clock = services.clock
         self._is_busy = False
 
     def begin(self, state: QueueState, head: Head) -> None:
@@ -53,7 +58,10 @@ class Checkpointer:
             jobs, parts = all_jobs(state), overview(state)
             self._tasks.start(f"checkpoint {head.commit}", self._write(jobs, parts, head))
 
-    async def stop(self) -> None:
+    async def finish(self) -> None:
+        """Ends what it has begun: a queue that only short-lived processes write has nobody else."""
+        if self._is_busy:
+            await within(CLOSING_SECONDS_MAX, self._clock, self._tasks.finished())
         await self._tasks.stop()
 
     async def _write(self, jobs: list[Job], parts: Overview, head: Head) -> None:
@@ -63,6 +71,8 @@ class Checkpointer:
         except StoreError as error:
             # Nothing is lost without it; the tail's next multiple elects somebody again.
             logger.warning("checkpoint %d was not written: %s", head.commit, error)
+        except Exception:
+            logger.exception("checkpoint %d was not written", head.commit)
         finally:
             self._is_busy = False
 
@@ -78,5 +88,11 @@ def _encode(jobs: list[Job], parts: Overview, head: Head) -> bytes:
     ordered = canonical(jobs)
     body = b"".join(job_slices(ordered))
     return encode_checkpoint(
-        parts, len(ordered), body, commit=head.commit, chain=head.chain, at=head.at
+        parts,
+        len(ordered),
+        body,
+        commit=head.commit,
+        chain=head.chain,
+        at=head.at,
+        clock=head.stamp.lagging_clock,
     )

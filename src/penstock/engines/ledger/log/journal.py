@@ -23,11 +23,12 @@ state is too old to be continued and is loaded again from a checkpoint.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from penstock.engines.bad_reads import READS_OF_A_BAD_OBJECT
 from penstock.engines.consumers import Execute
+from penstock.engines.ledger.courtesy import CONTENTION_SECONDS
 from penstock.engines.ledger.journal import Head, Listener
 from penstock.engines.ledger.log.checkpoints import Checkpointer
 from penstock.engines.ledger.log.floor import read_floor
@@ -37,6 +38,7 @@ from penstock.engines.ledger.log.tail import Tail
 from penstock.engines.ledger.log.vacuum import Vacuum
 from penstock.engines.ledger.names import LOG, log_key
 from penstock.engines.ledger.stored import StoredJournal
+from penstock.engines.room import vacuum_with_reserve
 from penstock.errors import (
     Corrupt,
     ObjectNotFound,
@@ -47,10 +49,10 @@ from penstock.kernel.commands import AnyCommand, NoteCheckpoint
 from penstock.kernel.events import SYSTEM_TENANT, Event, JobEvent
 from penstock.kernel.job import Job
 from penstock.kernel.settings import RETENTION_SECONDS_MIN
+from penstock.kernel.stamps import Stamp
 from penstock.ports.backend import VacuumReport
 from penstock.ports.store import Create, ObjectStore
 from penstock.runtime.services import Services
-from penstock.runtime.tasks import both
 from penstock.wire.commit import Commit, decode_header, encode_commit
 from penstock.wire.level import level_of
 
@@ -73,21 +75,33 @@ class LogJournal(StoredJournal):
         self.checkpointer = Checkpointer(store, services)
         self._reader = LogReader(store, services)
         self._confirmed_at = float("-inf")
-        self._writers: set[str] = set()
+        self._writers: dict[str, tuple[int, float]] = {}
+        """How many commits of each were read, and by which clock the newest."""
 
     async def open(self) -> None:
-        await both(self._load_all(), self.clock.calibrate_if_allowed())
-        self.clock.require_close(self.state.settings.clock_skew_seconds)
+        await self._load_all()
+        self._warn_of_time()
         self._courtesy.opened()
-        if len(self._writers) > DIRECT_WRITERS_MAX:
+        if (writers := self._writers_alive()) > DIRECT_WRITERS_MAX:
             logger.warning(
                 "%d processes write %s; they slow each other down, put a broker between",
-                len(self._writers),
+                writers,
                 self._store.name,
             )
 
+    @property
+    def state_bytes(self) -> int:
+        return self.state.checkpoint_bytes + self.tail.size_bytes
+
+    def _writers_alive(self) -> int:
+        """How many are in each other's way: just now, and with more than the one call that some
+        processes live for. Nobody says that it leaves, so one that did is counted for that long."""
+        since = self.clock.now() - CONTENTION_SECONDS
+        seen = self._writers.values()
+        return sum(commits > 1 and clock >= since for commits, clock in seen)
+
     async def close(self) -> None:
-        await self.checkpointer.stop()
+        await self.checkpointer.finish()
         await super().close()
 
     async def catch_up(self) -> bool:
@@ -105,7 +119,7 @@ class LogJournal(StoredJournal):
                 self._take_in(commit)
             if len(commits) < count:
                 break
-            if self.head.at > started_now:
+            if self.head.stamp.clock > started_now:
                 # They commit faster than we read: without a word we might never get there.
                 self._courtesy.measured(self.clock.elapsed() - asked_at)
                 await self._courtesy.knock()
@@ -114,10 +128,9 @@ class LogJournal(StoredJournal):
         self._confirmed_at = started_at
         return self.head.commit != before
 
-    async def append(self, events: Sequence[Event], at: float) -> bool:
+    async def append(self, events: Sequence[Event], stamp: Stamp) -> bool:
         try:
-            await self._require_time()
-            data, chain, commit_id = self._encode(events, at)
+            data, chain, commit_id = self._encode(events, stamp)
             await self._courtesy.before_put()
             slot, started_at = self.head.commit + 1, self.clock.elapsed()
             is_ours = await self._occupy(slot, data, commit_id)
@@ -134,7 +147,7 @@ class LogJournal(StoredJournal):
             await self._courtesy.lost()
             await self.catch_up()
             return False
-        self._install(events, Head(slot, at, chain), len(data))
+        self._install(events, Head(slot, stamp, chain), len(data))
         self._confirmed_at = started_at
         await self._courtesy.won()
         return True
@@ -148,27 +161,32 @@ class LogJournal(StoredJournal):
     async def first_commit(self) -> int:
         return await read_floor(self._store)
 
-    async def read(self, commit: int) -> Sequence[Event]:
-        return await self._reader.events(commit)
+    async def read(self, commit: int, positions: Collection[int]) -> Sequence[Event]:
+        return await self._reader.events_at(commit, positions)
 
     async def read_on(self, commit: int) -> tuple[int, Sequence[Event]]:
-        return commit, await self.read(commit)
+        return commit, await self._reader.events(commit)
 
-    async def history(self, job: Job | None, tenant: str, id: str) -> list[JobEvent]:
-        return await self._reader.history(job, tenant, id, self.head.commit)
+    async def history(
+        self, job: Job | None, tenant: str, id: str, life: int | None
+    ) -> list[JobEvent]:
+        return await self._reader.history(job, tenant, id, life, self.head.commit)
 
     async def vacuum(self, execute: Execute) -> VacuumReport:
         vacuum = Vacuum(self._store, self._reader, self._services, self.clock)
-        return await vacuum.run(lambda: self.state, execute)
+        return await vacuum_with_reserve(
+            self._store, self.clock.now(), lambda: vacuum.run(lambda: self.state, execute)
+        )
 
-    def _encode(self, events: Sequence[Event], at: float) -> tuple[bytes, str, str]:
+    def _encode(self, events: Sequence[Event], stamp: Stamp) -> tuple[bytes, str, str]:
         commit_id = self._services.new_secret()
         data, chain = encode_commit(
             events,
             commit=self.head.commit + 1,
             commit_id=commit_id,
             writer=self._writer,
-            at=at,
+            at=stamp.at,
+            clock=stamp.lagging_clock,
             previous=self.head.chain,
             level=level_of(self.state.moves),
         )
@@ -231,12 +249,14 @@ class LogJournal(StoredJournal):
         if header.at < self.head.at:
             raise Corrupt(key, "its time is before that of the commit before it")
         self.state.fold(header.at, commit.events)
-        self._writers.add(header.writer)
+        self._writers[header.writer] = (
+            self._writers.get(header.writer, (0, 0.0))[0] + 1,
+            header.stamp.clock,
+        )
         if header.writer != self._writer:
             self._courtesy.saw_another()
-        self._close_commit(
-            commit.events, Head(header.commit, header.at, commit.chain), commit.size_bytes
-        )
+        head = Head(header.commit, header.stamp, commit.chain)
+        self._close_commit(commit.events, head, commit.size_bytes)
 
     def _install(self, events: Sequence[Event], head: Head, size_bytes: int) -> None:
         """What was provisional stands."""

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import chain
 from typing import Final
 
 from penstock.engines.bad_reads import again_if_bad
-from penstock.engines.histories import history_of
+from penstock.engines.histories import PARALLEL_READS, follow_trail, history_of, room_of
 from penstock.engines.ledger.log.floor import read_floor
 from penstock.engines.ledger.names import log_key
 from penstock.errors import Gap, ObjectNotFound
-from penstock.kernel.events import Event, JobEvent, commit_of, position_of
+from penstock.kernel.events import Event, JobEvent, commit_of, index_of, position_of
 from penstock.kernel.job import Job
-from penstock.kernel.transitions import TRAIL_POSITIONS_MAX
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
-from penstock.wire.commit import Commit, decode_commit
+from penstock.wire.commit import Commit, decode_commit, decode_some
 
-PARALLEL_READS: Final = 32
 REMEMBERED_EVENTS_MAX: Final = 20_000
 
 
@@ -34,9 +32,9 @@ class LogReader:
     def remember(self, commit: int, events: Sequence[Event]) -> None:
         """Keeps the newest commits at hand for those who follow."""
         self._recent[commit] = events
-        self._recent_events += len(events)
+        self._recent_events += room_of(events)
         while self._recent_events > REMEMBERED_EVENTS_MAX and len(self._recent) > 1:
-            self._recent_events -= len(self._recent.popitem(last=False)[1])
+            self._recent_events -= room_of(self._recent.popitem(last=False)[1])
 
     async def commit(self, commit: int) -> Commit:
         """One commit as it is stored; raises `ObjectNotFound` or, in the end, `Corrupt`."""
@@ -63,37 +61,68 @@ class LogReader:
         return commits
 
     async def events(self, commit: int) -> Sequence[Event]:
-        remembered = self._recent.get(commit)
-        if remembered is not None:
-            return remembered
-        try:
-            events: Sequence[Event] = (await self.commit(commit)).events
-        except ObjectNotFound:
-            events = ()
+        if commit in self._recent:
+            return self._recent[commit]
+        events = await self._all(commit)
         # Read afterwards: in a vacated slot there may be what a late writer left behind.
         floor = await read_floor(self._store)
         if commit < floor or not events:
             raise Gap(position_of(commit, 0), floor)
         return events
 
-    async def history(self, job: Job | None, tenant: str, id: str, head: int) -> list[JobEvent]:
-        """By the job's trail if it is known and whole, else by scanning what is left of the log."""
-        if job is not None and len(job.trail) < TRAIL_POSITIONS_MAX:
-            commits = sorted({commit_of(position) for position in (job.life, *job.trail)})
-            return await self._history_in(commits, tenant, id)
-        commits = list(range(await read_floor(self._store), head + 1))
-        return await self._history_in(commits, tenant, id)
+    async def events_at(self, commit: int, positions: Collection[int]) -> Sequence[Event]:
+        """Those at these positions; raises `Gap` where they were vacuumed."""
+        events = await self._some(commit, positions)
+        floor = await read_floor(self._store)
+        if commit < floor or not events:
+            raise Gap(position_of(commit, 0), floor)
+        return events
 
-    async def _history_in(self, commits: list[int], tenant: str, id: str) -> list[JobEvent]:
+    async def _some(self, commit: int, positions: Collection[int]) -> Sequence[Event]:
+        """The same, without asking whether the slot was vacated: nothing, if it is empty."""
+        remembered = self._recent.get(commit)
+        if remembered is not None:
+            return [remembered[index_of(position)] for position in positions]
+        key = log_key(commit)
+
+        async def read() -> list[Event]:
+            return decode_some(key, (await self._store.get(key)).data, positions)
+
+        try:
+            return await again_if_bad(read)
+        except ObjectNotFound:
+            return ()
+
+    async def history(
+        self, job: Job | None, tenant: str, id: str, life: int | None, head: int
+    ) -> list[JobEvent]:
+        """By the job's trail if it is known, else by scanning what is left of the log."""
+        if job is not None:
+            found = await follow_trail((job.life, *job.trail), self._some)
+        else:
+            floor = await read_floor(self._store)
+            # Nothing happened to a life before it began.
+            start = floor if life is None else max(floor, commit_of(life))
+            found = await self._scan(start, head, tenant, id, life)
+        # Read afterwards: in a vacated slot there may be what a late writer left behind.
+        first = position_of(await read_floor(self._store), 0)
+        return [event for event in found if event.position >= first]
+
+    async def _scan(
+        self, first: int, last: int, tenant: str, id: str, life: int | None
+    ) -> list[JobEvent]:
         found: list[JobEvent] = []
-        for start in range(0, len(commits), PARALLEL_READS):
-            window = commits[start : start + PARALLEL_READS]
-            events = await asyncio.gather(*(self._events_or_none(commit) for commit in window))
-            found = history_of(chain(found, *events), tenant, id)
+        for start in range(first, last + 1, PARALLEL_READS):
+            window = range(start, min(start + PARALLEL_READS, last + 1))
+            events = await asyncio.gather(*map(self._all, window))
+            found = history_of(chain(found, *events), tenant, id, life)
         return found
 
-    async def _events_or_none(self, commit: int) -> Sequence[Event]:
+    async def _all(self, commit: int) -> Sequence[Event]:
+        remembered = self._recent.get(commit)
+        if remembered is not None:
+            return remembered
         try:
-            return await self.events(commit)
-        except Gap:
+            return (await self.commit(commit)).events
+        except ObjectNotFound:
             return ()

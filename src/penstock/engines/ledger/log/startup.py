@@ -13,6 +13,7 @@ from penstock.engines.ledger.log.reader import LogReader
 from penstock.engines.ledger.log.tail import Tail
 from penstock.engines.ledger.names import CHECKPOINTS, commit_in
 from penstock.errors import Corrupt, ObjectNotFound
+from penstock.kernel.stamps import THE_BEGINNING
 from penstock.kernel.state import QueueState
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
@@ -40,7 +41,7 @@ async def load(store: ObjectStore, reader: LogReader, services: Services) -> Loa
         if loaded is not None:
             return loaded
         if floor == FIRST_SLOT:
-            return Loaded(QueueState(), Head(0, 0.0, CHAIN_START), Tail())
+            return Loaded(QueueState(), Head(0, THE_BEGINNING, CHAIN_START), Tail())
         await services.clock.sleep(backoff.next_seconds())
     raise Corrupt(
         CHECKPOINTS, f"the log begins at commit {floor} and no good checkpoint reaches it"
@@ -71,7 +72,7 @@ async def newest_checkpoint(
             continue
         state = restore(head.overview, jobs, head.at)
         # It names the checkpoint before it; this one is at hand, so the tail counts from here.
-        return Loaded(state, Head(commit, head.at, head.chain), Tail())
+        return Loaded(state, Head(commit, head.stamp, head.chain), Tail())
     return None
 
 

@@ -25,6 +25,10 @@ class Tail:
         self._sizes: deque[tuple[int, int]] = deque()
         self._bytes = 0
 
+    @property
+    def size_bytes(self) -> int:
+        return self._bytes
+
     def add(self, commit: int, size_bytes: int, checkpoint_commit: int) -> None:
         """Another commit; those that a known checkpoint covers are let go."""
         self._sizes.append((commit, size_bytes))

@@ -1,13 +1,15 @@
 """Vacuum: deletes what has outlived the retention, and nothing that anybody could still need.
 
-In this order, so that a crash between any two steps leaves at most garbage:
+In this order, so that a crash between any two steps leaves at most garbage. What needs no write
+comes first, so that a full store gets some room (`engines.room`): the checkpoints beyond the newest
+two, if these are good.
 
 1. The newest checkpoint is proven: the one before it, with the log between them folded in, must
    give the same bytes. A checkpoint that nobody could reproduce is no ground to delete the log on.
 2. The floor is raised to the first slot that must stay: above the older of the two checkpoints
    nothing goes, so that a bad newest one can still be skipped; nor anything younger than the
    retention by the store's own clock, nor what a registered consumer has yet to read.
-3. Below the floor, log objects and older checkpoints are deleted.
+3. Below the floor, log objects are deleted.
 4. Import objects whose jobs are all admitted, or whose run nobody published, are deleted; see
    `imports.sweep`.
 5. A commit forbids the publication of side objects named before the retention; then those that no
@@ -46,15 +48,15 @@ class Vacuum:
         self._clock = clock
 
     async def run(self, current: Callable[[], QueueState], execute: Execute) -> VacuumReport:
+        old_checkpoints = await self._delete_checkpoints()
         # Asked for its answer's sake: consumers and settings are those of now, not of when
         # this process last looked.
         await execute(Expire(SYSTEM_TENANT))
         await drop_silent(current().consumers, self._clock.now(), execute)
         state = current()
         horizon = self._clock.now() - state.settings.log_retention_seconds
-        floor, older = await self._raise_floor(state, horizon)
+        floor = await self._raise_floor(state, horizon)
         log_objects = await self._delete_log(floor)
-        old_checkpoints = await self._delete_checkpoints(older)
         import_objects = await sweep_imports(self._store, current, execute, horizon)
         data_objects = await sweep_data(self._store, current, execute, horizon)
         return VacuumReport(floor, log_objects, old_checkpoints, data_objects, import_objects)
@@ -63,32 +65,33 @@ class Vacuum:
         """Folds the log between two checkpoints and compares: byte for byte, or `Corrupt`."""
         key = checkpoint_key(older)
         head, jobs = decode_checkpoint(key, (await self._store.get(key)).data)
-        state, chain, at = restore(head.overview, jobs, head.at), head.chain, head.at
+        state, chain = restore(head.overview, jobs, head.at), head.chain
+        stamp = head.stamp
         for number in range(older + 1, newest + 1):
             commit = await self._reader.commit(number)
             if commit.header.previous != chain:
                 raise Corrupt(f"commit {number}", "it does not continue the commit before it")
-            chain, at = commit.chain, commit.header.at
-            state.fold(at, commit.events)
-        folded = checkpoint_of(state, commit=newest, chain=chain, at=at)
+            chain, stamp = commit.chain, commit.header.stamp
+            state.fold(stamp.at, commit.events)
+        folded = checkpoint_of(
+            state, commit=newest, chain=chain, at=stamp.at, clock=stamp.lagging_clock
+        )
         if folded != (await self._store.get(checkpoint_key(newest))).data:
             raise Corrupt(checkpoint_key(newest), "it is not the fold of the log before it")
 
-    async def _raise_floor(self, state: QueueState, horizon: float) -> tuple[int, int]:
-        """Where the floor is then, and the older of the two checkpoints that are kept."""
+    async def _raise_floor(self, state: QueueState, horizon: float) -> int:
+        """Answers where the floor is then."""
         floor = await read_floor(self._store)
         stored = await checkpoints(self._store)
         if len(stored) < 2:
-            return floor, 0
+            return floor
         (newest, _), (older, _) = stored[:2]
         reached = [commit_of(position) for position, _ in state.consumers.values()]
-        limit = min([older + 1, *reached])
-        target = await self._first_to_stay(floor, limit, horizon)
-        if target <= floor and len(stored) == 2:
-            return floor, older
-        # Older checkpoints go only when these two are good, as the log does.
+        target = await self._first_to_stay(floor, min([older + 1, *reached]), horizon)
+        if target <= floor:
+            return floor
         await self.prove(older, newest)
-        return await raise_floor(self._store, target, self._services), older
+        return await raise_floor(self._store, target, self._services)
 
     async def _first_to_stay(self, floor: int, limit: int, horizon: float) -> int:
         first = floor
@@ -111,8 +114,13 @@ class Vacuum:
             deleted += 1
         return deleted
 
-    async def _delete_checkpoints(self, older: int) -> int:
-        gone = [key for commit, key in await checkpoints(self._store) if commit < older]
-        for key in gone:
+    async def _delete_checkpoints(self) -> int:
+        """All but the newest two, when these are good."""
+        stored = await checkpoints(self._store)
+        if len(stored) <= 2:
+            return 0
+        (newest, _), (older, _) = stored[:2]
+        await self.prove(older, newest)
+        for _, key in stored[2:]:
             await self._store.delete(key)
-        return len(gone)
+        return len(stored) - 2

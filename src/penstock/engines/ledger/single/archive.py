@@ -118,8 +118,7 @@ def _key(folder: str, commit_id: str, at: float) -> str:
 
 
 def _line(record: ArchivedJob) -> bytes:
-    # One line each: values that were read from the queue's object have its line breaks.
-    text = msgspec.json.format(_encoder.encode(record), indent=-1).removesuffix(b"}")
+    text = _encoder.encode(record).removesuffix(b"}")
     return b"".join((text, _DIGEST, digest(text).encode(), _DIGEST_END, b"\n"))
 
 

@@ -12,14 +12,14 @@ unknown   The same bytes against the same version, until that version is gone.
 Finished jobs whose time is up are written to the archive first, and left out of the next version;
 so are events of no job that the window is too short for. What is archived was committed before, so
 it is true whatever becomes of the commit that leaves it out; and every event can be found: in the
-window, with its job, or in the archive.
+window, with its job, or in the archive. Tracebacks are put beside before the commit that has them.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from typing import TypeAlias
 
@@ -40,9 +40,12 @@ from penstock.engines.ledger.single.document import (
     JobRecord,
     decode_document,
     encode_document,
+    record_of,
 )
+from penstock.engines.ledger.single.tracebacks import Tracebacks
 from penstock.engines.ledger.stored import StoredJournal
 from penstock.engines.ledger.sweep import sweep_data
+from penstock.engines.room import vacuum_with_reserve
 from penstock.errors import (
     Corrupt,
     ObjectNotFound,
@@ -52,16 +55,19 @@ from penstock.errors import (
 from penstock.kernel.commands import AnyCommand, Expire
 from penstock.kernel.events import SYSTEM_TENANT, Event, JobEvent, JobFact, commit_of
 from penstock.kernel.job import Job
+from penstock.kernel.stamps import Stamp, stamp_of
 from penstock.ports.backend import VacuumReport
 from penstock.ports.store import Create, ObjectStore, PutMode, Replace, Written
 from penstock.runtime.services import Services
+from penstock.wire.commit import UNWRITABLE, raise_unencodable
 from penstock.wire.level import level_of
 from penstock.wire.snapshot import all_jobs, canonical, overview, restore
 
 logger = logging.getLogger(__name__)
 
-Stories: TypeAlias = dict[tuple[str, str, int], list[JobEvent]]
-"""The events of each job in the state, by (tenant, id, life)."""
+Identity: TypeAlias = tuple[str, str, int]
+"""Tenant, id and life."""
+Stories: TypeAlias = dict[Identity, list[JobEvent]]
 
 
 class Refused(Struct, frozen=True):
@@ -75,16 +81,18 @@ class SingleJournal(StoredJournal):
     def __init__(self, store: ObjectStore, services: Services, listener: Listener) -> None:
         super().__init__(store, services, listener, watched=QUEUE)
         self._archive = Archive(store)
+        self._tracebacks = Tracebacks(store, self._writer)
         self._version: str | None = None
+        self.state_bytes = 0
         self._commit_ids: list[str] = []
         self._window: deque[Event] = deque(maxlen=WINDOW_EVENTS_MAX)
         self._aside: list[Event] = []
-        self._stories: Stories = {}
+        self._records: dict[Identity, JobRecord] = {}
+        """Of each job in the state."""
 
     async def open(self) -> None:
         await self.catch_up()
-        await self.clock.calibrate_if_allowed()
-        self.clock.require_close(self.state.settings.clock_skew_seconds)
+        self._warn_of_time()
         self._courtesy.opened()
         if self._store.name.startswith("gs://"):
             logger.warning(
@@ -95,21 +103,27 @@ class SingleJournal(StoredJournal):
     async def catch_up(self) -> bool:
         return await again_if_bad(self._look)
 
-    async def append(self, events: Sequence[Event], at: float) -> bool:
+    async def append(self, events: Sequence[Event], stamp: Stamp) -> bool:
         try:
-            await self._require_time()
             commit, commit_id = self.head.commit + 1, self._services.new_secret()
-            stories, left = self._stories_after(events), self.state.seal(at, ended_before=commit)
-            leaving = [(job, stories.pop((job.tenant, job.id, job.life))) for job in left]
+            kept = await self._tracebacks.put_aside(events, commit, commit_id, stamp.at)
+            news = _by_job(kept)
+            left = self.state.seal(stamp.at, ended_before=commit)
+            leaving = [(job, self._story(job, news)) for job in left]
             if leaving:
-                await self._archive.write(leaving, commit_id, at)
+                await self._archive.write(leaving, commit_id, stamp.at)
             aside = self._aside
             if len(aside) >= ASIDE_EVENTS_MAX:
-                await self._archive.write_aside(aside, commit, commit_id, self._writer, at)
+                await self._archive.write_aside(aside, commit, commit_id, self._writer, stamp.at)
                 aside = []
-            document = self._document(events, stories, aside, commit, commit_id, at)
+            try:
+                document = self._document(kept, news, aside, commit, commit_id, stamp)
+                data = encode_document(document)
+            except UNWRITABLE:
+                raise_unencodable(events)
+                raise
             await self._courtesy.before_put()
-            outcome = await self._replace(encode_document(document))
+            outcome = await self._replace(data)
         except BaseException:
             self.state.rollback()
             raise
@@ -117,7 +131,8 @@ class SingleJournal(StoredJournal):
             self.state.rollback()
             return await self._is_in(outcome, commit, commit_id)
         self.state.settle()
-        self._version, self._stories = outcome.version, stories
+        self._version = outcome.version
+        self.state_bytes = len(data)
         self._adopt(document)
         self._listener(events)
         await self._courtesy.won()
@@ -134,28 +149,42 @@ class SingleJournal(StoredJournal):
         if stored.version == self._version:
             return False
         self._take_in(decode_document(stored.data), stored.version)
+        self.state_bytes = len(stored.data)
         return True
 
     def riders(self) -> list[AnyCommand]:
         return []
 
     async def vacuum(self, execute: Execute) -> VacuumReport:
+        return await vacuum_with_reserve(
+            self._store, self.clock.now(), lambda: self._vacuum(execute)
+        )
+
+    async def _vacuum(self, execute: Execute) -> VacuumReport:
         # Asked for its answer's sake: the settings are those of now.
         await execute(Expire(SYSTEM_TENANT))
         await drop_silent(self.state.consumers, self.clock.now(), execute)
         horizon = self.clock.now() - self.state.settings.log_retention_seconds
         imported = await sweep_imports(self._store, lambda: self.state, execute, horizon)
         swept = await sweep_data(self._store, lambda: self.state, execute, horizon)
-        return VacuumReport(await self.first_commit(), data_objects=swept, import_objects=imported)
+        written_before = horizon - self.state.settings.clock_skew_seconds
+        tracebacks = await self._tracebacks.vacuum(written_before)
+        return VacuumReport(
+            await self.first_commit(), tracebacks, data_objects=swept, import_objects=imported
+        )
 
     async def first_commit(self) -> int:
         return 1
 
-    async def read(self, commit: int) -> Sequence[Event]:
-        _, events = await self.read_on(commit)
-        return [event for event in events if commit_of(event.position) == commit]
+    async def read(self, commit: int, positions: Collection[int]) -> Sequence[Event]:
+        _, events = await self._read_on(commit)
+        return [event for event in events if event.position in positions]
 
     async def read_on(self, commit: int) -> tuple[int, Sequence[Event]]:
+        last, events = await self._read_on(commit)
+        return last, await self._tracebacks.fill_in(events)
+
+    async def _read_on(self, commit: int) -> tuple[int, list[Event]]:
         last = self.head.commit
         oldest = commit_of(self._window[0].position) if self._window else 0
         # The oldest commit in the window may have lost its first events.
@@ -165,30 +194,36 @@ class SingleJournal(StoredJournal):
             events = await self._all_events()
         return last, [event for event in events if commit <= commit_of(event.position) <= last]
 
-    async def history(self, job: Job | None, tenant: str, id: str) -> list[JobEvent]:
+    async def history(
+        self, job: Job | None, tenant: str, id: str, life: int | None
+    ) -> list[JobEvent]:
         # The job may have left since it was looked up.
-        story = None if job is None else self._stories.get((tenant, id, job.life))
-        if story is not None:
-            return history_of(story, tenant, id)
+        record = None if job is None else self._records.get((tenant, id, job.life))
+        if record is not None:
+            return await self._tracebacks.fill_in(history_of(record.events, tenant, id))
         archived = [record for record in await self._archive.read() if record.id == id]
-        return history_of([event for record in archived for event in record.events], tenant, id)
+        events = [event for record in archived for event in record.events]
+        return await self._tracebacks.fill_in(history_of(events, tenant, id, life))
 
-    def _stories_after(self, events: Sequence[Event]) -> Stories:
-        stories = dict(self._stories)
-        for event in events:
-            if isinstance(event, JobFact):
-                identity = (event.tenant, event.id, event.life)
-                stories[identity] = [*stories.get(identity, ()), event]
-        return stories
+    def _record(self, job: Job, news: Stories) -> JobRecord:
+        known = self._records.get(_identity(job))
+        # Jobs are values: to the one that was written down nothing has happened since.
+        if known is not None and known.job is job:
+            return known
+        return record_of(job, self._story(job, news))
+
+    def _story(self, job: Job, news: Stories) -> list[JobEvent]:
+        known = self._records.get(_identity(job))
+        return [*(known.events if known else ()), *news.get(_identity(job), ())]
 
     def _document(
         self,
         events: Sequence[Event],
-        stories: Stories,
+        news: Stories,
         aside: Sequence[Event],
         commit: int,
         commit_id: str,
-        at: float,
+        stamp: Stamp,
     ) -> Document:
         newest = [*self._window, *events]
         older, window = newest[:-WINDOW_EVENTS_MAX], newest[-WINDOW_EVENTS_MAX:]
@@ -197,13 +232,11 @@ class SingleJournal(StoredJournal):
             commit=commit,
             commit_id=commit_id,
             writer=self._writer,
-            at=at,
+            at=stamp.at,
+            clock=stamp.lagging_clock,
             overview=overview(self.state),
             commit_ids=[*self._commit_ids, commit_id][-COMMIT_IDS_MAX:],
-            jobs=[
-                JobRecord(job, stories[job.tenant, job.id, job.life])
-                for job in canonical(all_jobs(self.state))
-            ],
+            jobs=[self._record(job, news) for job in canonical(all_jobs(self.state))],
             events=window,
             aside=[*aside, *(event for event in older if not isinstance(event, JobFact))],
         )
@@ -238,10 +271,6 @@ class SingleJournal(StoredJournal):
         self.state = restore(
             document.overview, [record.job for record in document.jobs], document.at
         )
-        self._stories = {
-            (record.job.tenant, record.job.id, record.job.life): record.events
-            for record in document.jobs
-        }
         self._version = version
         self._adopt(document)
         if document.writer != self._writer:
@@ -253,17 +282,32 @@ class SingleJournal(StoredJournal):
         self._listener(news if reaches_back else None)
 
     def _adopt(self, document: Document) -> None:
-        self.head = Head(document.commit, document.at, document.commit_id)
+        stamp = stamp_of(document.at, document.clock)
+        self.head = Head(document.commit, stamp, document.commit_id)
         self._commit_ids = document.commit_ids
+        self._records = {_identity(record.job): record for record in document.jobs}
         self._window = deque(document.events, maxlen=WINDOW_EVENTS_MAX)
         self._aside = document.aside
 
     async def _all_events(self) -> list[Event]:
         """Window, live jobs and archive: each event once, in order."""
-        kept = chain(self._window, self._aside, chain.from_iterable(self._stories.values()))
+        told = (record.events for record in self._records.values())
+        kept = chain(self._window, self._aside, chain.from_iterable(told))
         here = {event.position: event for event in kept}
         # Afterwards: what leaves meanwhile was among those, what has left is in there.
         archived = [event for record in await self._archive.read() for event in record.events]
         left = {event.position: event for event in (*archived, *await self._archive.read_aside())}
         events = left | here
         return [events[position] for position in sorted(events)]
+
+
+def _identity(of: Job | JobEvent) -> Identity:
+    return of.tenant, of.id, of.life
+
+
+def _by_job(events: Sequence[Event]) -> Stories:
+    stories: Stories = {}
+    for event in events:
+        if isinstance(event, JobFact):
+            stories.setdefault(_identity(event), []).append(event)
+    return stories

@@ -11,17 +11,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
-from psycopg import Connection, conninfo, errors
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg import AsyncConnection, Connection, conninfo, errors, pq
+from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from penstock.engines.records.postgres.arrays import know_arrays
 from penstock.engines.records.postgres.errors import translated
 from penstock.engines.records.postgres.steps import Script, play
 from penstock.engines.records.statements import migrations
 from penstock.errors import (
+    InvalidInput,
     InvalidURL,
     NewerFormat,
     PenstockError,
@@ -61,13 +62,31 @@ SESSION: Final = {
 }
 
 
+_PATIENT: Final = {
+    "connect_timeout": CONNECT_SECONDS_MAX,
+    "keepalives_idle": SILENT_SECONDS_MAX,
+    "keepalives_interval": SILENT_SECONDS_MAX,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 3 * SILENT_SECONDS_MAX * 1_000,
+    "fallback_application_name": "penstock",
+}
+_NAMED: Final = frozenset(option.keyword.decode() for option in pq.Conninfo.get_defaults())
+"""What can be said about a connection; a pool's other settings are Python's."""
+
+AnyClient: TypeAlias = (
+    Connection[Any] | AsyncConnection[Any] | ConnectionPool[Any] | AsyncConnectionPool[Any]
+)
+
+
 class Database:
-    def __init__(self, url: str, schema: str, services: Services, *, fsync: bool) -> None:
+    def __init__(
+        self, server: str | AnyClient, schema: str, services: Services, *, fsync: bool
+    ) -> None:
         self.schema = schema
         self.is_strict = fsync
         """Whether a commit is on the disk when the server says so; known once it is open."""
         self.is_closed = False
-        self.parameters = _parameters(url)
+        self.parameters = {**_PATIENT, **_reach(server)}
         self.name = _name(self.parameters, schema)
         self._fsync = fsync
         self._services = services
@@ -107,12 +126,20 @@ class Database:
 
     @contextmanager
     def connection(self) -> Iterator[Connection[Any]]:
-        """One of the pool; what is left unfinished on it is rolled back."""
+        """One of the pool; what is left unfinished on it is rolled back.
+
+        After an error it is not used again: psycopg may believe that the server has prepared what
+        it skipped.
+        """
         if self._pool is None:
             raise StoreUnavailable(self.name, "", "it was closed")
         try:
             with self._pool.connection() as connection:
-                yield connection
+                try:
+                    yield connection
+                except psycopg.Error:
+                    connection.close()
+                    raise
         except PoolTimeout as error:
             raise self._why_not(error) from error
         except psycopg.Error as error:
@@ -228,20 +255,28 @@ class Database:
         return is_strict
 
 
-def _parameters(url: str) -> dict[str, Any]:
+def _reach(server: str | AnyClient) -> dict[str, Any]:
+    """Where the server is and who asks, as its driver takes it.
+
+    Of a client only that is taken: its connections stay its owner's.
+    """
+    if isinstance(server, Connection | AsyncConnection):
+        return {**server.info.get_parameters(), "password": server.info.password}
+    if not isinstance(server, str):
+        if callable(server.conninfo) or callable(server.kwargs):
+            raise InvalidInput("a pool that asks anew for each connection: pass its URL instead")
+        named = {name: value for name, value in (server.kwargs or {}).items() if name in _NAMED}
+        return {**_parsed(server.conninfo), **named}
+    return _parsed(server)
+
+
+def _parsed(url: str) -> dict[str, Any]:
     try:
-        said = conninfo.conninfo_to_dict(url)
-    except psycopg.ProgrammingError as error:
-        raise InvalidURL("postgresql://…", str(error).strip()) from None
-    return {
-        "connect_timeout": CONNECT_SECONDS_MAX,
-        "keepalives_idle": SILENT_SECONDS_MAX,
-        "keepalives_interval": SILENT_SECONDS_MAX,
-        "keepalives_count": 2,
-        "tcp_user_timeout": 3 * SILENT_SECONDS_MAX * 1_000,
-        "fallback_application_name": "penstock",
-        **said,
-    }
+        return conninfo.conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        # Not in the driver's words: they quote what may be a password.
+        why = "the driver can't read it; special characters are written %40, %2F and so on"
+        raise InvalidURL("postgresql://…", why) from None
 
 
 def _name(parameters: dict[str, Any], schema: str) -> str:

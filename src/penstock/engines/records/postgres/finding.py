@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from penstock.engines.records.postgres.arrays import blobs, floats, integers, texts
 from penstock.engines.records.postgres.steps import Row, Rows, Script, Step
+from penstock.kernel.departures import Departed
 from penstock.kernel.tenancy import Hold, Scope
-from penstock.ports.records import Found, Front, Head, KeyHold, Need, Stored, Wanted
+from penstock.ports.records import (
+    Found,
+    Front,
+    Head,
+    KeyHold,
+    Need,
+    Remembered,
+    Stored,
+    Wanted,
+)
 
 Kinds: TypeAlias = dict[str, Callable[[Any], bytes]]
+
+_operations: Final = msgspec.json.Decoder(tuple[str, ...])
 
 SCOPE: Final[Kinds] = {
     "tenants": texts, "queues": texts, "types": texts, "keys": blobs,
@@ -32,8 +46,10 @@ class Finder:
         rows: dict[int, Row] = {}
         steps = list(self._lookups(need))
         draw = [] if number is not None else [Step(self._sql["number"])]
+        departed = self._departed(need)
         draws_now = not need.keys
-        results = yield [*steps, *(draw if draws_now else ())]
+        results = yield [*steps, *departed, *(draw if draws_now else ())]
+        left = results[len(steps)] if departed else []
         for found in results[: len(steps)]:
             rows.update((row[0], row) for row in found)
         scopes = _scopes(rows.values(), need.keys)
@@ -45,7 +61,7 @@ class Finder:
             rows.update((row[8], row[8:]) for row in results[0] if row[8] is not None)
         commit = results[-1][0][0] if number is None else number
         records = [Stored(row[0], row[1], row[2], row[7]) for row in rows.values()]
-        return Found(commit, records, holds)
+        return Found(commit, records, holds, [remembered_in(row) for row in left])
 
     def _lookups(self, need: Need) -> Iterable[Step]:
         if need.ids:
@@ -56,7 +72,13 @@ class Finder:
         if need.fronts:
             yield self._fronts(need.fronts)
         for wanted in need.wanted:
-            yield Step(self._sql["candidates"], asked(wanted))
+            yield Step(self._sql[f"candidates{by(wanted)}"], asked(wanted))
+
+    def _departed(self, need: Need) -> list[Step]:
+        """After the records: what left in between is then found here."""
+        if not need.departed:
+            return []
+        return [Step(self._sql["departed"], columns(need.departed, tenants=texts, ids=texts))]
 
     def _fronts(self, fronts: Sequence[Front]) -> Step:
         rows = [(front.shelf.value, front.until, front.least, front.most) for front in fronts]
@@ -68,10 +90,19 @@ class Finder:
         return Step(self._sql["holds"], columns(wanted, **SCOPE))
 
 
+def by(wanted: Wanted) -> str:
+    """How the names of the statements end that go by what is wanted, and read nothing else."""
+    if wanted.queues is not None:
+        return "_of_queues"
+    # Only lane by lane the records of paused queues are not in the way.
+    return "" if wanted.paused else "_of_types"
+
+
 def asked(wanted: Wanted) -> dict[str, Any]:
+    queues = wanted.queues or ()
     return {
         "tenant": wanted.tenant,
-        "queues": None if wanted.queues is None else list(wanted.queues),
+        "queues": [queue for queue in queues if queue not in wanted.paused],
         "types": None if wanted.types is None else list(wanted.types),
         "paused": sorted(wanted.paused),
         "due_by": wanted.due_by,
@@ -95,6 +126,11 @@ def _scopes(rows: Iterable[Row], keys: Iterable[tuple[str, Scope]]) -> list[tupl
         if key is not None:
             scopes[tenant, (queue, type, key.decode())] = None
     return list(scopes)
+
+
+def remembered_in(row: Row) -> Remembered:
+    tenant, id, until, operations = row
+    return Remembered(tenant, id, Departed(until, _operations.decode(operations)))
 
 
 def hold_in(row: Row) -> KeyHold:

@@ -29,7 +29,7 @@ SELECT current_setting('transaction_isolation');
 -- shows its lock, or has ended and is seen by whoever looks next. A lock has a number's lower 31 bits.
 SELECT
     newest.number,
-    greatest(head.at, (SELECT at FROM {schema}.commits ORDER BY at DESC LIMIT 1)),
+    newest.at,
     (SELECT coalesce(sum(records), 0)::bigint FROM {schema}.completed),
     head.charter,
     head.charter_version,
@@ -42,12 +42,20 @@ SELECT
         WHERE locktype = 'advisory' AND classid = '{schema}.commits'::regclass AND objsubid = 2
             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
             AND pid <> pg_backend_pid()
-    ))
+    )),
+    newest.clock
 FROM {schema}.head
 CROSS JOIN LATERAL (
-    SELECT greatest(
-        head.commit_number, (SELECT number FROM {schema}.commits ORDER BY number DESC LIMIT 1)
-    ) AS number
+    SELECT
+        greatest(
+            head.commit_number, (SELECT number FROM {schema}.commits ORDER BY number DESC LIMIT 1)
+        ) AS number,
+        CASE WHEN latest.at >= head.at THEN latest.at ELSE head.at END AS at,
+        CASE WHEN latest.at >= head.at THEN latest.clock ELSE head.clock END AS clock
+    FROM (SELECT) AS one
+    LEFT JOIN LATERAL (
+        SELECT at, clock FROM {schema}.commits ORDER BY at DESC LIMIT 1
+    ) AS latest ON true
 ) AS newest;
 
 -- name: by_id
@@ -87,39 +95,57 @@ CROSS JOIN LATERAL (
 ) AS job;
 
 -- name: candidates
--- The first records in claim order. First the lanes (queue, type, priority) with pending records, a
--- step in the index each; then how many of each lane are among the first; then that many of each,
--- past those that another turn has. Only lanes whose own first is among the first can matter.
--- Parameters: tenant, queues and types (NULL: all), paused, due_by, count.
+-- The first records in claim order, where no queue is named and some are paused: of all lanes (queue,
+-- type, priority) with pending records, a step in the index each. Only lanes whose own first is among
+-- the first can matter. Parameters: tenant, types (NULL: all), paused, due_by, count.
 {lanes}, wanted AS (
     SELECT queue, type, priority FROM lane
     WHERE due_at <= %(due_by)s AND queue <> ALL (%(paused)s::text[])
-        AND (%(queues)s::text[] IS NULL OR queue = ANY (%(queues)s::text[]))
         AND (%(types)s::text[] IS NULL OR type = ANY (%(types)s::text[]))
     ORDER BY priority, due_at LIMIT %(count)s
+), {first_of_lanes};
+
+-- name: candidates_of_queues
+-- The same of some queues; nothing is read of others. Parameters: tenant, queues, types (NULL: all),
+-- due_by, count.
+{lanes_of_queues}, wanted AS (
+    SELECT queue, type, priority FROM lane WHERE due_at <= %(due_by)s
+    ORDER BY priority, due_at LIMIT %(count)s
+), {first_of_lanes};
+
+-- name: candidates_of_types
+-- The same where no queue is named and none is paused, so that it does not matter how many there are.
+-- Parameters: tenant, types (NULL: all), due_by, count.
+{lanes_of_types}, wanted AS (
+    SELECT type, priority FROM lane WHERE due_at <= %(due_by)s
+    ORDER BY priority, due_at LIMIT %(count)s
 ), share AS (
-    SELECT queue, type, priority, count(*) AS records FROM (
-        SELECT wanted.queue, wanted.type, wanted.priority
+    SELECT type, priority, count(*) AS records FROM (
+        SELECT wanted.type, wanted.priority
         FROM wanted CROSS JOIN LATERAL (
             SELECT due_at, life FROM {schema}.jobs AS job
-            WHERE job.tenant = %(tenant)s AND job.queue = wanted.queue
-                AND job.type = wanted.type AND job.priority = wanted.priority
-                AND job.due_at <= %(due_by)s
+            WHERE job.tenant = %(tenant)s AND job.type = wanted.type
+                AND job.priority = wanted.priority AND job.due_at <= %(due_by)s
             ORDER BY due_at, life LIMIT %(count)s
         ) AS job
         ORDER BY wanted.priority, job.due_at, job.life LIMIT %(count)s
     ) AS first
-    GROUP BY queue, type, priority
+    GROUP BY type, priority
 )
 SELECT job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body
 FROM share CROSS JOIN LATERAL (
     SELECT life, version, shelf, tenant, queue, type, key, body FROM {schema}.jobs AS job
-    WHERE job.tenant = %(tenant)s AND job.queue = share.queue
-        AND job.type = share.type AND job.priority = share.priority
-        AND job.due_at <= %(due_by)s
+    WHERE job.tenant = %(tenant)s AND job.type = share.type
+        AND job.priority = share.priority AND job.due_at <= %(due_by)s
     ORDER BY due_at, life LIMIT share.records
     {lock}
 ) AS job;
+
+-- name: departed
+-- What is remembered of jobs that left. Parameters: lists of tenants and ids.
+SELECT tenant, id, until, operations
+FROM unnest(%(tenants)b::text[], %(ids)b::text[]) AS wanted (tenant, id)
+JOIN {schema}.remembered USING (tenant, id);
 
 -- name: number
 -- The number of this turn's commit: taken after everything was found.

@@ -17,6 +17,109 @@ WITH RECURSIVE lane (queue, type, priority, due_at) AS (
     ) AS next
 )
 
+-- name: lanes_of_queues
+-- The same for some queues, and for some types of them or all. Each priority is a step. Parameters:
+-- tenant, queues, types (NULL: all).
+WITH RECURSIVE named (queue) AS (
+    SELECT DISTINCT unnest(%(queues)s::text[]) COLLATE "C"
+), every (queue, type) AS (
+    SELECT named.queue, first.type FROM named CROSS JOIN LATERAL (
+        SELECT type FROM {schema}.jobs AS job
+        WHERE %(types)s::text[] IS NULL AND job.tenant = %(tenant)s AND job.queue = named.queue
+            AND job.due_at IS NOT NULL
+        ORDER BY type LIMIT 1
+    ) AS first
+    UNION ALL
+    SELECT every.queue, next.type FROM every CROSS JOIN LATERAL (
+        SELECT type FROM {schema}.jobs AS job
+        WHERE job.tenant = %(tenant)s AND job.queue = every.queue AND job.type > every.type
+            AND job.due_at IS NOT NULL
+        ORDER BY type LIMIT 1
+    ) AS next
+), asked (queue, type) AS (
+    SELECT queue, type FROM every
+    UNION ALL
+    SELECT queue, type FROM named
+    CROSS JOIN (SELECT DISTINCT unnest(%(types)s::text[]) COLLATE "C" AS type) AS types
+), lane (queue, type, priority, due_at) AS (
+    SELECT asked.queue, asked.type, first.priority, first.due_at
+    FROM asked CROSS JOIN LATERAL (
+        SELECT priority, due_at FROM {schema}.jobs AS job
+        WHERE job.tenant = %(tenant)s AND job.queue = asked.queue AND job.type = asked.type
+            AND job.due_at IS NOT NULL
+        ORDER BY priority, due_at, life LIMIT 1
+    ) AS first
+    UNION ALL
+    SELECT lane.queue, lane.type, next.priority, next.due_at
+    FROM lane CROSS JOIN LATERAL (
+        SELECT priority, due_at FROM {schema}.jobs AS job
+        WHERE job.tenant = %(tenant)s AND job.queue = lane.queue AND job.type = lane.type
+            AND job.priority > lane.priority AND job.due_at IS NOT NULL
+        ORDER BY priority, due_at, life LIMIT 1
+    ) AS next
+)
+
+-- name: lanes_of_types
+-- The same where the queue does not matter: lanes of a type and a priority in all queues.
+-- Parameters: tenant, types (NULL: all).
+WITH RECURSIVE every (type) AS (
+    (
+        SELECT type FROM {schema}.jobs AS job
+        WHERE %(types)s::text[] IS NULL AND job.tenant = %(tenant)s AND job.due_at IS NOT NULL
+        ORDER BY type LIMIT 1
+    )
+    UNION ALL
+    SELECT next.type FROM every CROSS JOIN LATERAL (
+        SELECT type FROM {schema}.jobs AS job
+        WHERE job.tenant = %(tenant)s AND job.type > every.type AND job.due_at IS NOT NULL
+        ORDER BY type LIMIT 1
+    ) AS next
+), asked (type) AS (
+    SELECT type FROM every UNION ALL SELECT DISTINCT unnest(%(types)s::text[]) COLLATE "C"
+), lane (type, priority, due_at) AS (
+    SELECT asked.type, first.priority, first.due_at
+    FROM asked CROSS JOIN LATERAL (
+        SELECT priority, due_at FROM {schema}.jobs AS job
+        WHERE job.tenant = %(tenant)s AND job.type = asked.type AND job.due_at IS NOT NULL
+        ORDER BY priority, due_at, life LIMIT 1
+    ) AS first
+    UNION ALL
+    SELECT lane.type, next.priority, next.due_at
+    FROM lane CROSS JOIN LATERAL (
+        SELECT priority, due_at FROM {schema}.jobs AS job
+        WHERE job.tenant = %(tenant)s AND job.type = lane.type
+            AND job.priority > lane.priority AND job.due_at IS NOT NULL
+        ORDER BY priority, due_at, life LIMIT 1
+    ) AS next
+)
+
+-- name: first_of_lanes
+-- The first records of the lanes that are `wanted`. First how many of each lane are among them; then
+-- that many of each, past those that another turn has. Parameters: tenant, due_by, count.
+share AS (
+    SELECT queue, type, priority, count(*) AS records FROM (
+        SELECT wanted.queue, wanted.type, wanted.priority
+        FROM wanted CROSS JOIN LATERAL (
+            SELECT due_at, life FROM {schema}.jobs AS job
+            WHERE job.tenant = %(tenant)s AND job.queue = wanted.queue
+                AND job.type = wanted.type AND job.priority = wanted.priority
+                AND job.due_at <= %(due_by)s
+            ORDER BY due_at, life LIMIT %(count)s
+        ) AS job
+        ORDER BY wanted.priority, job.due_at, job.life LIMIT %(count)s
+    ) AS first
+    GROUP BY queue, type, priority
+)
+SELECT job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body
+FROM share CROSS JOIN LATERAL (
+    SELECT life, version, shelf, tenant, queue, type, key, body FROM {schema}.jobs AS job
+    WHERE job.tenant = %(tenant)s AND job.queue = share.queue
+        AND job.type = share.type AND job.priority = share.priority
+        AND job.due_at <= %(due_by)s
+    ORDER BY due_at, life LIMIT share.records
+    {lock}
+) AS job
+
 -- name: own_locks
 -- On the lowest number that this turn could be given, for `head` to see; and on a shard, alone.
 pg_advisory_xact_lock_shared(

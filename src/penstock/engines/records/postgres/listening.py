@@ -33,7 +33,7 @@ class Ear:
         """Until something was heard since the last wait, or the time is up."""
         if not self._is_listening:
             self._is_listening = True
-            self._tasks.start("listening", self._listen())
+            self._tasks.keep("listening", self._listen)
         await self._heard.wait(timeout_seconds)
 
     async def close(self) -> None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.engines.records.postgres.finding import head_in, hold_in
+from penstock.engines.records.postgres.finding import asked, by, head_in, hold_in, remembered_in
 from penstock.engines.records.postgres.statements import Statements
 from penstock.engines.records.postgres.steps import Rows, Script, Step
 from penstock.engines.records.postgres.turning import BEGIN, COMMIT, LOOK
+from penstock.engines.records.statements import times_of_survey
 from penstock.kernel.job import State
+from penstock.ports.counters import Count, Survey, Waiting
 from penstock.ports.records import (
-    Count,
     Departure,
     Due,
     Head,
     KeyHold,
+    Remembered,
     Shelf,
-    Survey,
-    Waiting,
     Wanted,
 )
 
@@ -40,30 +40,23 @@ class Looker:
         return [row[0] for row in rows]
 
     def survey(self, tenant: str, at: float) -> Script[Survey]:
-        results = yield [
-            LOOK,
-            self._step("head"),
+        begun = yield [LOOK, self._step("head")]
+        head = head_in(begun[1])
+        counted, waiting, size, _ = yield [
             self._step("counts", tenant=tenant),
-            self._step("waiting", tenant=tenant, at=at),
+            self._step("waiting", tenant=tenant, **times_of_survey(at, head.at)),
+            self._step("size"),
             COMMIT,
         ]
-        counts = [Count(queue, State(state), now, gone) for queue, state, now, gone in results[2]]
-        waiting = [Waiting(*row) for row in results[3]]
-        return Survey(head_in(results[1]).commit, counts, waiting)
+        counts = [Count(queue, State(state), now, gone) for queue, state, now, gone in counted]
+        return Survey(head.commit, counts, [Waiting(*row) for row in waiting], size[0][0])
 
     def next_due(self, wanted: Wanted) -> Script[Due]:
-        lanes, leases = yield [
-            self._step("lanes", tenant=wanted.tenant),
+        due, leases = yield [
+            Step(self._sql[f"due{by(wanted)}"], asked(wanted)),
             self._step("lease_end"),
         ]
-        due = [
-            due_at
-            for queue, type, _, due_at in lanes
-            if queue not in wanted.paused
-            and (wanted.queues is None or queue in wanted.queues)
-            and (wanted.types is None or type in wanted.types)
-        ]
-        return Due(min(due, default=None), leases[0][0] if leases else None)
+        return Due(due[0][0], leases[0][0] if leases else None)
 
     def tenants(self) -> Script[list[str]]:
         return [row[0] for row in (yield from self._rows("tenants"))]
@@ -72,8 +65,12 @@ class Looker:
         rows = yield from self._rows("lapsing", tenant=tenant, after=after)
         return [hold_in(row) for row in rows]
 
-    def departure(self, tenant: str, id: str) -> Script[Departure | None]:
-        rows = yield from self._rows("departure", tenant=tenant, id=id)
+    def remembered(self, tenant: str, after: float) -> Script[list[Remembered]]:
+        rows = yield from self._rows("remembered", tenant=tenant, after=after)
+        return [remembered_in(row) for row in rows]
+
+    def departure(self, tenant: str, id: str, life: int | None) -> Script[Departure | None]:
+        rows = yield from self._rows("departure", tenant=tenant, id=id, life=life)
         return Departure(tenant, id, rows[0][0], tuple(rows[0][1])) if rows else None
 
     def commits(self, after: int, count: int) -> Script[list[tuple[int, bytes]]]:

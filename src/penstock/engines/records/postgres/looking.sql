@@ -1,19 +1,56 @@
--- name: lanes
--- Each lane that has pending records, and when its first is due. Parameters: tenant.
+-- name: due
+-- When the first pending record is due, where no queue is named and some are paused. Parameters:
+-- tenant, types (NULL: all), paused.
 {lanes}
-SELECT queue, type, priority, due_at FROM lane;
+SELECT min(due_at) FROM lane
+WHERE queue <> ALL (%(paused)s::text[])
+    AND (%(types)s::text[] IS NULL OR type = ANY (%(types)s::text[]));
+
+-- name: due_of_queues
+-- The same of some queues. Parameters: tenant, queues, types (NULL: all).
+{lanes_of_queues}
+SELECT min(due_at) FROM lane;
+
+-- name: due_of_types
+-- The same where no queue is named and none is paused. Parameters: tenant, types (NULL: all).
+{lanes_of_types}
+SELECT min(due_at) FROM lane;
 
 -- name: waiting
--- Of each queue with pending records: when the earliest is due, and how many are not yet.
--- Parameters: tenant, at.
-{lanes}
-SELECT lane.queue, min(lane.due_at), sum(later.jobs)::bigint
-FROM lane CROSS JOIN LATERAL (
-    SELECT count(*) AS jobs FROM {schema}.jobs AS job
-    WHERE job.tenant = %(tenant)s AND job.queue = lane.queue AND job.type = lane.type
-        AND job.priority = lane.priority AND job.due_at > %(at)s
-) AS later
-GROUP BY lane.queue ORDER BY lane.queue;
+-- Of each type with pending records, by queue: how many, when the earliest is due, and how many are
+-- not yet: from counters, and a step or two in the index per lane. What is not due yet is counted by
+-- minutes, but for the minute that goes on. Parameters: tenant, at, minute (the one that goes on),
+-- next_minute_at.
+{lanes}, first (queue, type, oldest_at, soon) AS (
+    SELECT lane.queue, lane.type, min(lane.due_at), sum(soon.records)
+    FROM lane CROSS JOIN LATERAL (
+        SELECT count(*) AS records FROM {schema}.jobs AS job
+        WHERE job.tenant = %(tenant)s AND job.queue = lane.queue AND job.type = lane.type
+            AND job.priority = lane.priority
+            AND job.due_at > %(at)s AND job.due_at < %(next_minute_at)s
+    ) AS soon
+    GROUP BY lane.queue, lane.type
+)
+SELECT
+    first.queue, first.type,
+    coalesce((
+        SELECT sum(now - gone) FROM {schema}.counts AS count
+        WHERE count.tenant = %(tenant)s AND count.queue = first.queue
+            AND count.type = first.type AND count.state = 'pending'
+    ), 0)::bigint,
+    first.oldest_at,
+    (first.soon + coalesce((
+        SELECT sum(records) FROM {schema}.due AS due
+        WHERE due.tenant = %(tenant)s AND due.queue = first.queue AND due.type = first.type
+            AND due.minute > %(minute)s
+    ), 0))::bigint
+FROM first ORDER BY first.queue, first.type;
+
+-- name: size
+-- How much room all tables take, with their indexes.
+SELECT coalesce(sum(pg_total_relation_size(pg_class.oid)), 0)::bigint
+FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE nspname = '{schema}' AND relkind = 'r';
 
 -- name: counts
 -- How many jobs one tenant has and had. Parameters: tenant.
@@ -35,8 +72,17 @@ WHERE tenant = %(tenant)s AND shelf = ANY (%(shelves)s::text[])
 ORDER BY life;
 
 -- name: departure
--- Where the history of a job that left is. Parameters: tenant, id.
-SELECT life, trail FROM {schema}.departures WHERE tenant = %(tenant)s AND id = %(id)s;
+-- Where the history of a job that left is: of a life, or of the latest (NULL). Parameters: tenant,
+-- id, life.
+SELECT life, trail FROM {schema}.departures
+WHERE tenant = %(tenant)s AND id = %(id)s
+    AND (%(life)s::bigint IS NULL OR life = %(life)s::bigint)
+ORDER BY life DESC LIMIT 1;
+
+-- name: remembered
+-- What is remembered of one tenant's jobs that left, later than a time. Parameters: tenant, after.
+SELECT tenant, id, until, operations FROM {schema}.remembered
+WHERE tenant = %(tenant)s AND until > %(after)s ORDER BY id;
 
 -- name: commits
 -- The first commits after a number, and not above what is readable. Parameters: after, readable, count.

@@ -3,15 +3,24 @@
 A script is a generator. It yields the statements of one exchange and is sent their rows; what it
 returns is its answer. All statements of an exchange are sent together (pipeline mode), so that it
 costs one round trip, and after an error the server skips the rest of it; the error is thrown into
-the script. So the same script runs on a connection of ours and on one of the caller's, of either
-kind.
+the script. A statement alone is sent as such. So the same script runs on a connection of ours and
+on one of the caller's, of either kind.
 
 Ours are blocking ones, in threads: an exchange costs a quarter of what the event loop takes for it.
+
+psycopg prepares what it has seen often, also within an exchange, and does not notice when the
+server skipped that after an error: from then on it names a statement that does not exist. On a
+connection of ours `Connection.rollback` makes it forget what it prepared, so every failed
+transaction ends with that and not with a step. On a connection of the caller's nothing of ours is
+prepared, and what takes back is sent alone: psycopg then forgets all that the caller has prepared,
+and in the midst of an exchange that would come late.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import psycopg
@@ -31,12 +40,14 @@ class Step(NamedTuple):
 Script: TypeAlias = Generator[Sequence[Step], list[Rows], Answer]
 
 
-def play(connection: psycopg.Connection[Any], script: Script[Answer]) -> Answer:
+def play(
+    connection: psycopg.Connection[Any], script: Script[Answer], *, is_ours: bool = True
+) -> Answer:
     try:
         steps = next(script)
         while True:
             try:
-                results = _exchange(connection, steps)
+                results = _exchange(connection, steps, is_ours=is_ours)
             except psycopg.Error as error:
                 steps = script.throw(error)
             else:
@@ -49,12 +60,13 @@ def play(connection: psycopg.Connection[Any], script: Script[Answer]) -> Answer:
 
 
 async def play_async(connection: psycopg.AsyncConnection[Any], script: Script[Answer]) -> Answer:
+    """On a connection of the caller's; a script is told too that the caller gave up."""
     try:
         steps = next(script)
         while True:
             try:
                 results = await _exchange_async(connection, steps)
-            except psycopg.Error as error:
+            except (psycopg.Error, asyncio.CancelledError) as error:
                 steps = script.throw(error)
             else:
                 steps = script.send(results)
@@ -65,11 +77,24 @@ async def play_async(connection: psycopg.AsyncConnection[Any], script: Script[An
         script.close()
 
 
-def _exchange(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> list[Rows]:
+def _exchange(
+    connection: psycopg.Connection[Any], steps: Sequence[Step], *, is_ours: bool
+) -> list[Rows]:
+    prepare = None if is_ours else False
     cursors = [psycopg.Cursor(connection, row_factory=tuple_row) for _ in steps]
-    with connection.pipeline():
-        for cursor, step in zip(cursors, steps, strict=True):
-            cursor.execute(step.statement, step.parameters, binary=True)
+    failure: psycopg.Error | None = None
+    try:
+        with connection.pipeline() if len(steps) > 1 else nullcontext():
+            try:
+                for cursor, step in zip(cursors, steps, strict=True):
+                    cursor.execute(step.statement, step.parameters, prepare=prepare, binary=True)
+            except psycopg.Error as error:
+                # Not through the pipeline, which would log that it fails to end as well.
+                failure = error
+    except psycopg.Error as error:
+        failure = failure or error
+    if failure is not None:
+        raise failure
     return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
 
@@ -77,7 +102,18 @@ async def _exchange_async(
     connection: psycopg.AsyncConnection[Any], steps: Sequence[Step]
 ) -> list[Rows]:
     cursors = [psycopg.AsyncCursor(connection, row_factory=tuple_row) for _ in steps]
-    async with connection.pipeline():
-        for cursor, step in zip(cursors, steps, strict=True):
-            await cursor.execute(step.statement, step.parameters, binary=True)
+    failure: psycopg.Error | asyncio.CancelledError | None = None
+    try:
+        async with connection.pipeline() if len(steps) > 1 else nullcontext():
+            try:
+                for cursor, step in zip(cursors, steps, strict=True):
+                    await cursor.execute(
+                        step.statement, step.parameters, prepare=False, binary=True
+                    )
+            except (psycopg.Error, asyncio.CancelledError) as error:
+                failure = error
+    except (psycopg.Error, asyncio.CancelledError) as error:
+        failure = failure or error
+    if failure is not None:
+        raise failure
     return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]

@@ -12,7 +12,9 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
+from threading import Lock
 from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -22,6 +24,7 @@ from penstock.engines.records.postgres.arrays import know_arrays
 from penstock.engines.records.postgres.database import (
     CONNECTIONS_MAX,
     DEFAULT_SCHEMA,
+    AnyClient,
     Database,
 )
 from penstock.engines.records.postgres.errors import is_conflict, translated
@@ -34,6 +37,7 @@ from penstock.engines.records.postgres.turning import MustBeAlone, Turning
 from penstock.engines.records.postgres.writing import Writer
 from penstock.errors import InvalidInput
 from penstock.ports.backend import Capabilities
+from penstock.ports.counters import Survey
 from penstock.ports.records import (
     Ask,
     Change,
@@ -42,8 +46,8 @@ from penstock.ports.records import (
     Due,
     Head,
     KeyHold,
+    Remembered,
     Shelf,
-    Survey,
     Wanted,
 )
 from penstock.ports.store import ObjectStore
@@ -54,6 +58,9 @@ logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
+AnyLock = TypeVar("AnyLock", asyncio.Lock, Lock)
+
+_LOCKS: Final[WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()
 _OPEN: Final = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 BATCHES_AT_ONCE: Final = 2
 READS_MAX: Final = CONNECTIONS_MAX - BATCHES_AT_ONCE
@@ -62,11 +69,16 @@ READS_MAX: Final = CONNECTIONS_MAX - BATCHES_AT_ONCE
 
 class PostgresStore:
     def __init__(
-        self, url: str, services: Services, *, schema: str = DEFAULT_SCHEMA, fsync: bool = True
+        self,
+        server: str | AnyClient,
+        services: Services,
+        *,
+        schema: str = DEFAULT_SCHEMA,
+        fsync: bool = True,
     ) -> None:
         sql = Statements(schema)
         self._services = services
-        self._database = Database(url, schema, services, fsync=fsync)
+        self._database = Database(server, schema, services, fsync=fsync)
         self._turning = Turning(sql)
         self._looker = Looker(sql)
         self._writer = Writer(sql.writing)
@@ -115,11 +127,11 @@ class PostgresStore:
         script = self._turning.within(ask, decide)
         try:
             if isinstance(connection, psycopg.AsyncConnection):
-                _prepare(connection)
-                return await play_async(connection, script)
+                async with _one_at_a_time(connection, asyncio.Lock):
+                    _prepare(connection)
+                    return await play_async(connection, script)
             if isinstance(connection, psycopg.Connection):
-                _prepare(connection)
-                return await asyncio.to_thread(play, connection, script)
+                return await asyncio.to_thread(_play_within, connection, script)
         except psycopg.Error as error:
             raise translated(self._database.name, error) from error
         raise InvalidInput(
@@ -128,8 +140,8 @@ class PostgresStore:
 
     def _turn(self, ask: Ask, decide: Decide, is_read: bool) -> bool:
         database = self._database
-        if is_read and database.play(lambda: self._turning.look(ask, decide)):
-            return True
+        if is_read:
+            return database.play(lambda: self._turning.look(ask, decide))
         try:
             return database.patiently(lambda: self._write(ask, decide, alone=False))
         except MustBeAlone:
@@ -137,7 +149,13 @@ class PostgresStore:
 
     def _write(self, ask: Ask, decide: Decide, *, alone: bool) -> bool:
         with self._database.connection() as connection:
-            ready = play(connection, self._turning.decide(ask, decide, alone=alone))
+            try:
+                ready = play(connection, self._turning.decide(ask, decide, alone=alone))
+            except psycopg.Error as error:
+                if not is_conflict(error):
+                    raise
+                connection.rollback()
+                return False
             if isinstance(ready, bool):
                 return ready
             try:
@@ -184,8 +202,11 @@ class PostgresStore:
     async def next_due(self, wanted: Wanted) -> Due:
         return await self._look(lambda: self._looker.next_due(wanted))
 
-    async def departure(self, tenant: str, id: str) -> Departure | None:
-        return await self._look(lambda: self._looker.departure(tenant, id))
+    async def departure(self, tenant: str, id: str, life: int | None) -> Departure | None:
+        return await self._look(lambda: self._looker.departure(tenant, id, life))
+
+    async def remembered(self, tenant: str, after: float) -> list[Remembered]:
+        return await self._look(lambda: self._looker.remembered(tenant, after))
 
     async def commits(self, after: int, count: int) -> list[tuple[int, bytes]]:
         return await self._look(lambda: self._looker.commits(after, count))
@@ -207,6 +228,21 @@ class PostgresStore:
 
     async def changed(self, timeout_seconds: float) -> None:
         await self._ear.wait(timeout_seconds)
+
+
+def _play_within(connection: psycopg.Connection[Any], script: Script[bool]) -> bool:
+    with _one_at_a_time(connection, Lock):
+        _prepare(connection)
+        return play(connection, script, is_ours=False)
+
+
+def _one_at_a_time(connection: Any, new_lock: Callable[[], AnyLock]) -> AnyLock:
+    """The lock of a caller's connection, whose savepoint has one turn at a time.
+
+    Whichever handle takes it: a connection may be given to several.
+    """
+    lock: AnyLock = _LOCKS.setdefault(connection, new_lock())
+    return lock
 
 
 def _prepare(connection: psycopg.AsyncConnection[Any] | psycopg.Connection[Any]) -> None:

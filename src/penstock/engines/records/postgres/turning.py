@@ -14,10 +14,10 @@ come, and waits for turns alone and not for every transaction of the server.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-import psycopg
 from msgspec import Struct
 
 from penstock.engines.records.postgres.errors import is_conflict
@@ -65,7 +65,7 @@ class Turning:
         self._writer = Writer(sql.writing)
 
     def look(self, ask: Ask, decide: Decide) -> Script[bool]:
-        """Whether it was enough to read; if not, it has to be decided again under locks."""
+        """A turn that writes nothing, and so locks nothing."""
         results = yield [LOOK, self._looker.head()]
         head = head_in(results[1])
         found = yield from self._looker.find(ask(head), head.commit + 1)
@@ -76,15 +76,9 @@ class Turning:
     def decide(self, ask: Ask, decide: Decide, *, alone: bool) -> Script[Ready | bool]:
         """The change to be committed; or how the turn ended without one."""
         begin = Step(self._sql.locking["begin_alone" if alone else "begin"])
-        try:
-            results = yield [BEGIN, begin, self._finder.head()]
-            shard, head = results[1][0][-1], head_in(results[2])
-            change = decide((yield from self._finder.find(ask(head))))
-        except psycopg.Error as error:
-            if not is_conflict(error):
-                raise
-            yield [ROLLBACK]
-            return False
+        results = yield [BEGIN, begin, self._finder.head()]
+        shard, head = results[1][0][-1], head_in(results[2])
+        change = decide((yield from self._finder.find(ask(head))))
         if change is None or change.charter_found != head.charter_version:
             yield [ROLLBACK]
             return change is None
@@ -98,25 +92,30 @@ class Turning:
         yield [*ready.steps, COMMIT, self._writer.tell(self.channel, teller)]
 
     def within(self, ask: Ask, decide: Decide) -> Script[bool]:
-        """A turn in a transaction that somebody else began and will end."""
+        """A turn in a transaction that somebody else began and will end.
+
+        It writes all of what was decided and lets go of its savepoint, or it goes back there, also
+        when its caller gives up half way. One savepoint has one turn at a time.
+        """
         begin = Step(self._sql.finding["begin_within"])
         try:
             isolation = Step(self._sql.finding["isolation"])
             results = yield [_SAVE, begin, self._looker.head(), isolation]
             shard, head = results[1][0][-1], head_in(results[2])
             if results[3] != [("read committed",)]:
-                yield [_TAKE_BACK, _KEEP]
                 # What it sees of the charter may be long past, and nothing would tell.
                 raise WrongIsolation(results[3][0][0])
             change = decide((yield from self._looker.find(ask(head))))
-            if change is None or change.charter_found != head.charter_version:
-                yield [_TAKE_BACK, _KEEP]
-                return change is None
-            tell = self._writer.tell(self.channel, "")
-            yield [*self._writer.write(change, shard), tell, _KEEP]
-        except psycopg.Error as error:
-            yield [_TAKE_BACK, _KEEP]
+            if change is not None and change.charter_found == head.charter_version:
+                tell = self._writer.tell(self.channel, "")
+                yield [*self._writer.write(change, shard), tell, _KEEP]
+                return True
+        except (Exception, asyncio.CancelledError) as error:
+            yield [_TAKE_BACK]
+            yield [_KEEP]
             if not is_conflict(error):
                 raise
             return False
-        return True
+        yield [_TAKE_BACK]
+        yield [_KEEP]
+        return change is None

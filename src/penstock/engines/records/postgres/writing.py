@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+from msgspec.structs import astuple
+
 from penstock.engines.records.postgres.arrays import blobs, floats, integers, texts
 from penstock.engines.records.postgres.finding import SCOPE, Kinds, columns
 from penstock.engines.records.postgres.steps import Script, Step
+from penstock.kernel.departures import Departed
 from penstock.kernel.events import commit_of
-from penstock.ports.records import Change, CountChange, Departure, HoldChange, Put, Shelf
+from penstock.ports.counters import CountChange, minute_of
+from penstock.ports.records import (
+    Change,
+    Departure,
+    HoldChange,
+    Put,
+    Remembered,
+    Shelf,
+    Unheard,
+)
 
 _INSERTED: Final[Kinds] = {
     "tenants": texts, "ids": texts, "lives": integers, "queues": texts, "types": texts,
@@ -24,8 +37,16 @@ _TAKEN: Final[Kinds] = {"ids": texts, "lives": integers, "untils": floats, "laps
 _DEPARTED: Final[Kinds] = {
     "tenants": texts, "ids": texts, "lives": integers, "last": integers, "trails": texts,
 }  # fmt: skip
+_REMEMBERED: Final[Kinds] = {
+    "tenants": texts, "ids": texts, "untils": floats, "operations": blobs,
+}  # fmt: skip
+_encode: Final = msgspec.json.Encoder().encode
 _COUNTED: Final[Kinds] = {
-    "tenants": texts, "queues": texts, "states": texts, "now": integers, "gone": integers,
+    "tenants": texts, "queues": texts, "types": texts, "states": texts, "now": integers,
+    "gone": integers,
+}  # fmt: skip
+_DUE: Final[Kinds] = {
+    "tenants": texts, "queues": texts, "types": texts, "minutes": integers, "records": integers,
 }  # fmt: skip
 
 
@@ -40,6 +61,8 @@ class Writer:
         begun = [put for put in change.puts if put.found is None]
         if begun:
             yield self._insert(begun, change.commit)
+        if change.unheard:
+            yield self._compare_remembered(change.unheard)
         gone_on = [put for put in change.puts if put.found is not None]
         if gone_on:
             yield self._update(gone_on, change.commit)
@@ -48,6 +71,9 @@ class Writer:
             yield self._step("free_lapsed_keys", lapsed_at=change.lapsed_at)
         if change.departures:
             yield self._depart(change.departures)
+        if change.remembered:
+            yield self._remember(change.remembered)
+            yield self._step("forget_calls", lapsed_at=change.lapsed_at)
         if change.sides:
             sides = sorted(change.sides.items())
             yield self._step("name_sides", **columns(sides, keys=texts, released=floats))
@@ -55,9 +81,19 @@ class Writer:
             yield self._step("set_charter", charter=change.charter, number=change.commit)
         if change.counts:
             yield self._count(change.counts, shard)
+        if change.due:
+            rows = [astuple(one) for one in change.due]
+            yield self._step("count_due", shard=shard, **columns(rows, **_DUE))
+            yield self._step("forget_minutes", minute=minute_of(change.at))
         if change.completed:
             yield self._step("count_completed", shard=shard, records=change.completed)
-        yield self._step("add_commit", number=change.commit, at=change.at, events=change.events)
+        yield self._step(
+            "add_commit",
+            number=change.commit,
+            at=change.at,
+            clock=change.clock,
+            events=change.events,
+        )
 
     def tell(self, channel: str, teller: str) -> Step:
         return self._step("tell", channel=channel, teller=teller)
@@ -116,22 +152,42 @@ class Writer:
             yield self._step("take_keys", **columns(taken, **SCOPE, **_TAKEN))
 
     def _depart(self, departures: Sequence[Departure]) -> Step:
-        latest = {(one.tenant, one.id): one for one in departures}
+        each = {(one.tenant, one.id, one.life): one for one in departures}
         rows = [
             (tenant, id, one.life, commit_of(one.trail[-1] if one.trail else one.life),
              "{" + ",".join(map(str, one.trail)) + "}")
-            for (tenant, id), one in sorted(latest.items())
+            for (tenant, id, _), one in sorted(each.items())
         ]  # fmt: skip
         return self._step("depart", **columns(rows, **_DEPARTED))
 
+    def _remember(self, remembered: Sequence[Remembered]) -> Step:
+        rows = [
+            (one.tenant, one.id, *_departed(one.departed))
+            for one in sorted(remembered, key=lambda one: (one.tenant, one.id))
+        ]
+        return self._step("remember", **columns(rows, **_REMEMBERED))
+
+    def _compare_remembered(self, unheard: Sequence[Unheard]) -> Step:
+        rows = [
+            (one.tenant, one.id, *_departed(one.departed))
+            for one in sorted(unheard, key=lambda one: (one.tenant, one.id))
+        ]
+        return self._step("compare_remembered", count=len(rows), **columns(rows, **_REMEMBERED))
+
     def _count(self, counts: Sequence[CountChange], shard: int) -> Step:
-        rows = [(one.tenant, one.queue, one.state.value, one.now, one.left) for one in counts]
+        rows = [
+            (one.tenant, one.queue, one.type, one.state.value, one.now, one.left) for one in counts
+        ]
         return self._step("count", shard=shard, **columns(rows, **_COUNTED))
 
 
 def _scope(one: HoldChange) -> tuple[str, str, bytes]:
     queue, type, key = one.scope
     return queue, type, key.encode()
+
+
+def _departed(departed: Departed | None) -> tuple[float | None, bytes | None]:
+    return (None, None) if departed is None else (departed.until, _encode(departed.operations))
 
 
 def _bytes(key: str | None) -> bytes | None:

@@ -69,15 +69,45 @@ DELETE FROM {schema}.holds WHERE ctid = ANY (ARRAY(
 ));
 
 -- name: count
--- Adds differences to one shard. Parameters: shard; lists of tenants, queues, states, now, gone.
-INSERT INTO {schema}.counts AS count (tenant, queue, state, shard, now, gone)
-SELECT tenant, queue, state, %(shard)s, now, gone
+-- Adds differences to one shard. Parameters: shard; lists of tenants, queues, types, states, now,
+-- gone.
+INSERT INTO {schema}.counts AS count (tenant, queue, type, state, shard, now, gone)
+SELECT tenant, queue, type, state, %(shard)s, now, gone
 FROM unnest(
-    %(tenants)b::text[], %(queues)b::text[], %(states)b::text[], %(now)b::bigint[],
-    %(gone)b::bigint[]
-) AS new (tenant, queue, state, now, gone)
-ON CONFLICT (tenant, queue, state, shard)
+    %(tenants)b::text[], %(queues)b::text[], %(types)b::text[], %(states)b::text[],
+    %(now)b::bigint[], %(gone)b::bigint[]
+) AS new (tenant, queue, type, state, now, gone)
+ON CONFLICT (tenant, queue, type, state, shard)
 DO UPDATE SET now = count.now + excluded.now, gone = count.gone + excluded.gone;
+
+-- name: count_due
+-- Adds differences to one shard. Parameters: shard; lists of tenants, queues, types, minutes, records.
+INSERT INTO {schema}.due AS due (tenant, queue, type, minute, shard, records)
+SELECT tenant, queue, type, minute, %(shard)s, records
+FROM unnest(
+    %(tenants)b::text[], %(queues)b::text[], %(types)b::text[], %(minutes)b::bigint[],
+    %(records)b::bigint[]
+) AS new (tenant, queue, type, minute, records)
+ON CONFLICT (tenant, queue, type, minute, shard)
+DO UPDATE SET records = due.records + excluded.records;
+
+-- name: forget_minutes
+-- Some of those that have begun, and none that another is forgetting. Parameters: minute.
+DELETE FROM {schema}.due WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM {schema}.due WHERE minute <= %(minute)s
+    ORDER BY minute LIMIT 1000 FOR UPDATE SKIP LOCKED
+));
+
+-- name: compare_remembered
+-- Refuses the turn if something else is remembered of an id than was found. After its new lives were
+-- inserted: from then on nobody else can begin one, so that nothing comes and goes unseen.
+-- Parameters: lists of tenants, ids, untils and operations (NULL: nothing was), count.
+SELECT {schema}.expect(count(*), %(count)s)
+FROM unnest(
+    %(tenants)b::text[], %(ids)b::text[], %(untils)b::float8[], %(operations)b::bytea[]
+) AS found (tenant, id, until, operations)
+LEFT JOIN {schema}.remembered AS now ON now.tenant = found.tenant AND now.id = found.id
+WHERE (now.until, now.operations) IS NOT DISTINCT FROM (found.until, found.operations);
 
 -- name: count_completed
 -- Adds to one shard. Parameters: shard, records.
@@ -93,8 +123,24 @@ FROM unnest(
     %(tenants)b::text[], %(ids)b::text[], %(lives)b::bigint[], %(last)b::bigint[],
     %(trails)b::text[]
 ) AS new (tenant, id, life, last_commit, trail)
+ON CONFLICT (tenant, id, life) DO UPDATE
+SET last_commit = excluded.last_commit, trail = excluded.trail;
+
+-- name: remember
+-- Parameters: lists of tenants, ids, untils, operations.
+INSERT INTO {schema}.remembered (tenant, id, until, operations)
+SELECT * FROM unnest(
+    %(tenants)b::text[], %(ids)b::text[], %(untils)b::float8[], %(operations)b::bytea[]
+)
 ON CONFLICT (tenant, id) DO UPDATE
-SET life = excluded.life, last_commit = excluded.last_commit, trail = excluded.trail;
+SET until = excluded.until, operations = excluded.operations;
+
+-- name: forget_calls
+-- Some of them, and none that another is forgetting. Parameters: lapsed_at.
+DELETE FROM {schema}.remembered WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM {schema}.remembered WHERE until <= %(lapsed_at)s
+    ORDER BY until LIMIT 2000 FOR UPDATE SKIP LOCKED
+));
 
 -- name: name_sides
 -- Parameters: lists of keys and released (times, NULL while a job names it).
@@ -103,9 +149,9 @@ SELECT * FROM unnest(%(keys)b::text[], %(released)b::float8[])
 ON CONFLICT (key) DO UPDATE SET released_at = excluded.released_at;
 
 -- name: add_commit
--- Parameters: number, at, events.
-INSERT INTO {schema}.commits (number, at, events)
-VALUES (%(number)s, %(at)s, %(events)b);
+-- Parameters: number, at, clock, events.
+INSERT INTO {schema}.commits (number, at, clock, events)
+VALUES (%(number)s, %(at)s, %(clock)s, %(events)b);
 
 -- name: set_charter
 -- Parameters: charter, number.
@@ -134,7 +180,12 @@ UPDATE {schema}.head SET
     commit_number = greatest(
         commit_number, (SELECT number FROM {schema}.commits ORDER BY number DESC LIMIT 1)
     ),
-    at = greatest(at, (SELECT at FROM {schema}.commits ORDER BY at DESC LIMIT 1))
+    at = greatest(at, (SELECT at FROM {schema}.commits ORDER BY at DESC LIMIT 1)),
+    clock = coalesce(
+        (SELECT CASE WHEN latest.at >= head.at THEN latest.clock END
+            FROM {schema}.commits AS latest ORDER BY latest.at DESC LIMIT 1),
+        clock
+    )
 FROM kept;
 
 -- name: drop_commits

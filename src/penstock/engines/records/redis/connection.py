@@ -15,9 +15,11 @@ import re
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from math import inf
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
+from redis import Redis as BlockingRedis
 from redis.asyncio import ConnectionPool, Redis
+from redis.asyncio import connection as connections
 from redis.asyncio.client import PubSub
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -51,6 +53,8 @@ PATIENCE_SECONDS: Final = 30.0
 ANSWER_SECONDS_MAX: Final = 30.0
 CONNECT_SECONDS_MAX: Final = 10.0
 CLOSE_SECONDS_MAX: Final = 5.0
+SCANNED_NAMES: Final = 1_000
+"""How many names the server looks at before it answers others."""
 _RETRY_SECONDS: Final = 0.02
 _RETRY_SECONDS_MAX: Final = 1.0
 _DENIED: Final = (AuthenticationError, AuthorizationError, NoPermissionError)
@@ -63,20 +67,30 @@ _CODE: Final = re.compile(r"(?:^|-)([A-Z]{3,})\b")
 """Of what the server refused; within a script, it stands after a dash."""
 
 
+_OURS: Final[dict[str, Any]] = {
+    "retry": Retry(NoBackoff(), 0),
+    # Ours is around the whole call: theirs swallows a cancellation now and then (3.11).
+    "socket_timeout": None,
+    "protocol": 2,
+    "socket_connect_timeout": CONNECT_SECONDS_MAX,
+    "client_name": "penstock",
+}
+_REACH: Final = ("host", "port", "db", "path", "username", "password", "credential_provider")
+"""What of a client's own settings says where the server is and who asks."""
+
+AnyClient: TypeAlias = Redis | BlockingRedis
+
+
 class Connection:
-    def __init__(self, url: str, root: str, services: Services) -> None:
-        self.name = without_credentials(url)
+    def __init__(self, server: str | AnyClient, root: str, services: Services) -> None:
         self._root = root
         self._services = services
-        self._pool: ConnectionPool = ConnectionPool.from_url(
-            url,
-            retry=Retry(NoBackoff(), 0),
-            # Ours is around the whole call: theirs swallows a cancellation now and then (3.11).
-            socket_timeout=None,
-            protocol=2,
-            socket_connect_timeout=CONNECT_SECONDS_MAX,
-            client_name="penstock",
-        )
+        self._pool: ConnectionPool
+        if isinstance(server, str):
+            self.name = without_credentials(server)
+            self._pool = ConnectionPool.from_url(server, **_OURS)
+        else:
+            self.name, self._pool = _like(server)
         self._is_closing = False
         self._calls = 0
         self._is_idle = asyncio.Event()
@@ -104,6 +118,18 @@ class Connection:
     async def run_until_answered(self, name: str, *arguments: str | bytes | int) -> Any:
         """One script whose outcome has to be known."""
         return await self._patiently(lambda: self.run_once(name, *arguments), inf)
+
+    async def delete_all(self) -> None:
+        """Everything whose name begins with the queue's root."""
+        cursor: bytes | int = 0
+        while True:
+            cursor, names = await self.ask(
+                "SCAN", cursor, "MATCH", f"{self._root}*", "COUNT", SCANNED_NAMES
+            )
+            if names:
+                await self.ask("UNLINK", *names)
+            if int(cursor) == 0:
+                return
 
     async def ask_once(self, *command: str | bytes | int) -> Any:
         with self._calling():
@@ -200,6 +226,27 @@ class Connection:
                 if self._is_closing or clock.elapsed() + seconds > until:
                     raise
             await clock.sleep(seconds)
+
+
+def _like(client: AnyClient) -> tuple[str, ConnectionPool]:
+    """The name of the server that a client is for, and connections of our own to it.
+
+    The client stays its owner's: it may be a blocking one, decode answers or repeat commands.
+    """
+    theirs = client.connection_pool
+    said = theirs.connection_kwargs
+    reach = {
+        name: value
+        for name, value in said.items()
+        if name in _REACH or name.startswith(("ssl_", "socket_keepalive"))
+    }
+    kind = getattr(connections, theirs.connection_class.__name__, connections.Connection)
+    if "path" in said:
+        name = f"unix://{said['path']}"
+    else:
+        scheme = "rediss" if issubclass(kind, connections.SSLConnection) else "redis"
+        name = f"{scheme}://{said.get('host', 'localhost')}:{said.get('port', 6379)}"
+    return f"{name}/{said.get('db', 0)}", ConnectionPool(connection_class=kind, **reach, **_OURS)
 
 
 def _codes(error: BaseException) -> set[str]:

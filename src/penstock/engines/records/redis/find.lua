@@ -63,9 +63,6 @@ local function take_merged(lanes, due_by, count)
   local found = {}
   for _, lane in ipairs(lanes) do
     local members = first_of(lane.key, due_by, count)
-    if #members == 0 and redis.call('EXISTS', lane.key) == 0 then
-      redis.call('SREM', root .. 'lanes/' .. lane.tenant, lane.name)
-    end
     if #lanes == 1 then
       take(lane.key, members)
       return #members
@@ -87,10 +84,13 @@ local function take_merged(lanes, due_by, count)
   return taken
 end
 
+-- A lane whose first records are hidden may have nothing for this turn.
+local hidden_lanes = 0
+for _ in pairs(hidden) do hidden_lanes = hidden_lanes + 1 end
+
 for _, wanted in ipairs(asked.wanted) do
   local groups, priorities = {}, {}
-  for _, lane in ipairs(lanes_of(wanted)) do
-    lane.tenant = wanted.tenant
+  for _, lane in ipairs(lanes_to_open(wanted, wanted.due_by, wanted.count + hidden_lanes)) do
     if not groups[lane.priority] then
       groups[lane.priority] = {}
       priorities[#priorities + 1] = lane.priority
@@ -163,10 +163,16 @@ if not asked.only_looks then
   end
 end
 
+-- What jobs that left have left behind; nothing where that is forgotten.
+local left_keys, left = {}, {}
+for place, name in ipairs(asked.departed) do left_keys[place] = root .. 'calls/' .. name end
+for place, value in ipairs(values_of(left_keys)) do left[place] = value or '' end
+
+local left_lengths, left_bytes = joined(left)
 local record_lengths, record_bytes = joined(records)
 local name_lengths, name_bytes = joined(held_names)
 local hold_lengths, hold_bytes = joined(held_values)
 return {
   answer, number, turn, record_lengths, record_bytes, name_lengths, name_bytes, hold_lengths,
-  hold_bytes,
+  hold_bytes, left_lengths, left_bytes,
 }

@@ -9,7 +9,14 @@ import msgspec
 from msgspec import Struct
 
 from penstock.engines.records.redis.keys import hold_name, record_name
-from penstock.engines.records.redis.packing import Located, charter_in, hold_in, split, stored_in
+from penstock.engines.records.redis.packing import (
+    Located,
+    calls_in,
+    charter_in,
+    hold_in,
+    split,
+    stored_in,
+)
 from penstock.ports.records import (
     RESERVATION_SECONDS_MAX,
     Found,
@@ -53,6 +60,7 @@ def asked(need: Need, token: str, *, only_looks: bool) -> bytes:
             "claims": [f"{tenant}/{claim}" for tenant, claim in need.operations],
             "wanted": [wanted_fields(one) for one in need.wanted],
             "keys": [hold_name(tenant, scope) for tenant, scope in need.keys],
+            "departed": [record_name(tenant, id) for tenant, id in need.departed],
             "only_looks": only_looks,
             "token": token,
             "turn_ms": round(turn_seconds * 1_000),
@@ -77,14 +85,15 @@ def wanted_fields(wanted: Wanted) -> dict[str, Any]:
 
 
 def head_in(answer: Sequence[Any]) -> Head:
-    commit, at, completed, charter, readable = answer
+    commit, at, completed, charter, readable, clock = answer
     body, version = charter_in(charter)
-    return Head(commit, float(at), completed, body, version, readable)
+    return Head(commit, float(at), completed, body, version, readable, float(clock))
 
 
-def finding_in(answer: Sequence[Any], token: str) -> Finding:
+def finding_in(answer: Sequence[Any], token: str, need: Need) -> Finding:
     (
         head, number, turn, record_lengths, records, name_lengths, names, hold_lengths, holds,
+        left_lengths, left,
     ) = answer  # fmt: skip
     stored: list[Stored] = []
     located: dict[int, Located] = {}
@@ -96,9 +105,15 @@ def finding_in(answer: Sequence[Any], token: str) -> Finding:
         hold_in(name.decode(), value.decode())
         for name, value in zip(split(name_lengths, names), split(hold_lengths, holds), strict=True)
     ]
+    asked_for = (record_name(tenant, id) for tenant, id in need.departed)
+    departed = [
+        calls_in(name, value)
+        for name, value in zip(asked_for, split(left_lengths, left), strict=True)
+        if value
+    ]
     return Finding(
         head_in(head),
-        Found(number, stored, held),
+        Found(number, stored, held, departed),
         turn.decode(),
         token,
         located,

@@ -10,8 +10,11 @@ No tenant, id, queue or type has a slash; a key or a claim is any text and comes
     reserved                        hash: of a turn, how many of the first records of each index it
                                     hides from others, and until when
     job/TENANT/ID                   one record
-    lanes/TENANT                    set of QUEUE/TYPE/PRIORITY that may have pending records
     lane/TENANT/QUEUE/TYPE/PRIORITY sorted set of pending records, by when they are due
+    lanes/TENANT                    hash: of each QUEUE/TYPE/PRIORITY its first life, and the queue
+    beginnings/TENANT/TYPE/PRIORITY sorted set of these, by when the lane's first record is due
+    bands/TENANT                    set of the TYPE/PRIORITY that have pending records
+    inside/TENANT/QUEUE             the same for one queue
     shelf/SHELF                     sorted set of all other records, by their time
     claim/TENANT/CLAIM              set of the running records that a claim has
     hold/TENANT/QUEUE/TYPE/KEY      who holds a key
@@ -19,7 +22,10 @@ No tenant, id, queue or type has a slash; a key or a claim is any text and comes
     tenants                         set of all that ever had a job
     counts/TENANT                   hash: QUEUE/STATE/now and QUEUE/STATE/left
     commits, commit/NUMBER          sorted set of the commits' numbers; the events of one
-    departed, departure/TENANT/ID   where the histories of jobs that left are, by last commit
+    departed, departure/TENANT/ID   where the histories of jobs that left are: TENANT/ID/LIFE by
+                                    last commit; of an id, a hash by life
+    forgettable, calls/TENANT/ID    which calls began the lives of jobs that left not long ago, by
+                                    when they are forgotten
     sides                           hash: side objects and when they were released
     objects, object/KEY             the objects beside the records
     changed                         the channel on which commits are announced
@@ -48,6 +54,7 @@ class Keys:
         self.lapsing = root + "lapsing"
         self.commits = root + "commits"
         self.departed = root + "departed"
+        self.forgettable = root + "forgettable"
         self.sides = root + "sides"
         self.objects = root + "objects"
         self.changed = root + "changed"
@@ -60,9 +67,6 @@ class Keys:
         if shelf == Shelf.PENDING:
             return f"{self.root}lane/{tenant}/{lane}"
         return f"{self.root}shelf/{shelf}"
-
-    def lanes(self, tenant: str) -> str:
-        return f"{self.root}lanes/{tenant}"
 
     def claim(self, tenant: str, claim: str) -> str:
         return f"{self.root}claim/{tenant}/{claim}"
@@ -78,6 +82,9 @@ class Keys:
 
     def departure(self, name: str) -> str:
         return f"{self.root}departure/{name}"
+
+    def calls(self, name: str) -> str:
+        return f"{self.root}calls/{name}"
 
     def object(self, key: str) -> str:
         return f"{self.root}object/{key}"

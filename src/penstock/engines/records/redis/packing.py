@@ -13,12 +13,16 @@ from collections.abc import Iterator
 from struct import Struct as Layout
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from penstock.engines.records.redis.keys import LIFE_DIGITS, hold_parts
+from penstock.kernel.departures import Departed
 from penstock.kernel.tenancy import Hold
-from penstock.ports.records import KeyHold, Record, Shelf, Stored
+from penstock.ports.records import KeyHold, Record, Remembered, Shelf, Stored
 
+_encode: Final = msgspec.json.Encoder().encode
+_operations: Final = msgspec.json.Decoder(tuple[str, ...])
 _RECORD: Final = Layout(">16s18scHHI")
 VERSION_DIGITS: Final = 16
 _TIME: Final = Layout(">d")
@@ -96,6 +100,17 @@ def commit_mark(token: str, at: float) -> str:
 
 def events_in(value: bytes) -> bytes:
     return value.split(b"/", 2)[2]
+
+
+def calls_text(departed: Departed) -> str:
+    """`until`, a slash, and the operations as JSON."""
+    return f"{departed.until!r}/{_encode(departed.operations).decode()}"
+
+
+def calls_in(name: str, value: bytes) -> Remembered:
+    tenant, id = name.split("/")
+    until, _, operations = value.partition(b"/")
+    return Remembered(tenant, id, Departed(float(until), _operations.decode(operations)))
 
 
 def time_in(value: bytes) -> float:

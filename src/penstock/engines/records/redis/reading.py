@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final
@@ -11,17 +12,28 @@ import msgspec
 from penstock.engines.records.redis.connection import Connection
 from penstock.engines.records.redis.finding import wanted_fields
 from penstock.engines.records.redis.keys import LIFE_DIGITS, Keys, record_name
-from penstock.engines.records.redis.packing import events_in, hold_in, split, stored_in
+from penstock.engines.records.redis.packing import calls_in, events_in, hold_in, split, stored_in
 from penstock.kernel.job import State
-from penstock.ports.records import Count, Departure, Due, KeyHold, Shelf, Survey, Waiting, Wanted
+from penstock.ports.counters import Count, Survey, Waiting
+from penstock.ports.records import (
+    Departure,
+    Due,
+    KeyHold,
+    Remembered,
+    Shelf,
+    Wanted,
+)
 
 LISTED_AT_ONCE_MAX: Final = 10_000
 """Of that many records a listing is one step of the server. Of more, which would keep everybody
 waiting, it is the records as of one moment, each as it is a moment later."""
+LARGE_SURVEY_BYTES: Final = 65_536
 RECORDS_PER_READ: Final = 1_000
 COMMITS_PER_VACUUM: Final = 1_000
 
 _encode: Final = msgspec.msgpack.Encoder().encode
+_fields: Final = msgspec.msgpack.Decoder(list[str]).decode
+_lanes: Final = msgspec.msgpack.Decoder(list[tuple[str, str, int, str, int]]).decode
 
 
 class Reader:
@@ -54,14 +66,10 @@ class Reader:
 
     async def survey(self, tenant: str, at: float) -> Survey:
         commit, counts, lanes = await self._connection.run("survey", tenant, repr(at))
-        waiting: dict[str, Waiting] = {}
-        for queue, oldest_at, scheduled in lanes:
-            name, one = queue.decode(), Waiting(queue.decode(), float(oldest_at), scheduled)
-            if (other := waiting.get(name)) is not None:
-                oldest = min(one.oldest_at, other.oldest_at)
-                one = Waiting(name, oldest, one.scheduled + other.scheduled)
-            waiting[name] = one
-        return Survey(commit, _counts_in(counts), list(waiting.values()))
+        if len(counts) + len(lanes) < LARGE_SURVEY_BYTES:
+            return _survey_in(commit, counts, lanes)
+        # So that nobody else's calls wait while the numbers of many queues are added up.
+        return await asyncio.to_thread(_survey_in, commit, counts, lanes)
 
     async def tenants(self) -> list[str]:
         found: list[bytes] = await self._connection.ask("SMEMBERS", self._keys.tenants)
@@ -79,10 +87,28 @@ class Reader:
         pending, lease_end = await self._connection.run("due", _encode(wanted_fields(wanted)))
         return Due(float(pending) if pending else None, float(lease_end) if lease_end else None)
 
-    async def departure(self, tenant: str, id: str) -> Departure | None:
-        name = record_name(tenant, id)
-        value = await self._connection.ask("GET", self._keys.departure(name))
+    async def departure(self, tenant: str, id: str, life: int | None) -> Departure | None:
+        key = self._keys.departure(record_name(tenant, id))
+        if life is None:
+            lives = await self._connection.ask("HKEYS", key)
+            if not lives:
+                return None
+            life = max(map(int, lives))
+        value = await self._connection.ask("HGET", key, str(life))
         return None if value is None else msgspec.json.decode(value, type=Departure)
+
+    async def remembered(self, tenant: str, after: float) -> list[Remembered]:
+        members = await self._connection.ask(
+            "ZRANGEBYSCORE", self._keys.forgettable, f"({after!r}", "+inf"
+        )
+        names = [name for name in map(bytes.decode, members) if name.startswith(f"{tenant}/")]
+        found: list[Remembered] = []
+        for first in range(0, len(names), RECORDS_PER_READ):
+            page = names[first : first + RECORDS_PER_READ]
+            values = await self._connection.ask("MGET", *map(self._keys.calls, page))
+            each = zip(page, values, strict=True)
+            found += [calls_in(name, value) for name, value in each if value is not None]
+        return sorted(found, key=lambda one: one.id)
 
     async def commits(self, after: int, count: int) -> list[tuple[int, bytes]]:
         numbers, lengths, joined = await self._connection.run("commits", after, count)
@@ -126,11 +152,28 @@ class Reader:
         return values
 
 
-def _counts_in(fields: Sequence[bytes]) -> list[Count]:
+def _survey_in(commit: int, counts: bytes, lanes: bytes) -> Survey:
+    waiting: dict[tuple[str, str], Waiting] = {}
+    for queue, type, pending, oldest_at, scheduled in _lanes(lanes):
+        one = Waiting(queue, type, pending, float(oldest_at), scheduled)
+        if (other := waiting.get((queue, type))) is not None:
+            # The same type at another priority.
+            one = Waiting(
+                queue,
+                type,
+                one.pending + other.pending,
+                min(one.oldest_at, other.oldest_at),
+                one.scheduled + other.scheduled,
+            )
+        waiting[queue, type] = one
+    return Survey(commit, _counts_in(_fields(counts)), list(waiting.values()))
+
+
+def _counts_in(fields: Sequence[str]) -> list[Count]:
     """From a hash of QUEUE/STATE/now and QUEUE/STATE/left."""
     found: dict[tuple[str, str], dict[str, int]] = {}
     for field, value in zip(fields[::2], fields[1::2], strict=True):
-        queue, state, kind = field.decode().rsplit("/", 2)
+        queue, state, kind = field.rsplit("/", 2)
         found.setdefault((queue, state), {})[kind] = int(value)
     return [
         Count(queue, State(state), kinds.get("now", 0), kinds.get("left", 0))

@@ -10,12 +10,13 @@ because its process died, is ended by the server's clock. See docs/adr/0008 for 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import count
 from typing import Final
 
 from penstock.engines.records.capabilities import record_capabilities
 from penstock.engines.records.redis import finding, packing
-from penstock.engines.records.redis.connection import Connection
+from penstock.engines.records.redis.connection import AnyClient, Connection
 from penstock.engines.records.redis.ear import Ear
 from penstock.engines.records.redis.finding import Finding
 from penstock.engines.records.redis.keys import Keys
@@ -25,6 +26,7 @@ from penstock.engines.records.redis.server import Durability, durability_of, req
 from penstock.engines.records.redis.writing import Writing, replaced
 from penstock.errors import NewerFormat
 from penstock.ports.backend import Capabilities
+from penstock.ports.counters import Survey
 from penstock.ports.records import (
     Ask,
     Change,
@@ -33,8 +35,8 @@ from penstock.ports.records import (
     Due,
     Head,
     KeyHold,
+    Remembered,
     Shelf,
-    Survey,
     Wanted,
 )
 from penstock.ports.store import ObjectStore
@@ -46,9 +48,10 @@ FORMAT: Final = 1
 
 
 class RedisStore:
-    def __init__(self, url: str, prefix: str, services: Services) -> None:
+    def __init__(self, server: str | AnyClient, prefix: str, services: Services) -> None:
         self._keys = Keys(prefix)
-        self._connection = Connection(url, self._keys.root, services)
+        self._connect = partial(Connection, server, self._keys.root, services)
+        self._connection = self._connect()
         self._reader = Reader(self._connection, self._keys)
         self._writer = services.new_secret()
         self._turns = count()
@@ -92,11 +95,16 @@ class RedisStore:
         await self._ear.close()
         await self._connection.close()
 
+    async def drop(self) -> None:
+        connection = self._connect()
+        try:
+            await connection.delete_all()
+        finally:
+            await connection.close()
+
     async def turn(self, ask: Ask, decide: Decide, *, is_read: bool) -> bool:
         if is_read:
-            looked = await self._find(ask, only_looks=True)
-            if decide(looked.found) is None:
-                return True
+            return decide((await self._find(ask, only_looks=True)).found) is None
         found = await self._find(ask, only_looks=False)
         try:
             change = decide(found.found)
@@ -128,8 +136,11 @@ class RedisStore:
     async def next_due(self, wanted: Wanted) -> Due:
         return await self._reader.next_due(wanted)
 
-    async def departure(self, tenant: str, id: str) -> Departure | None:
-        return await self._reader.departure(tenant, id)
+    async def departure(self, tenant: str, id: str, life: int | None) -> Departure | None:
+        return await self._reader.departure(tenant, id, life)
+
+    async def remembered(self, tenant: str, after: float) -> list[Remembered]:
+        return await self._reader.remembered(tenant, after)
 
     async def commits(self, after: int, count: int) -> list[tuple[int, bytes]]:
         return await self._reader.commits(after, count)
@@ -150,8 +161,12 @@ class RedisStore:
         return await self._reader.vacuum(written_before, below, released_before)
 
     async def _require_format(self) -> None:
-        await self._connection.ask("SETNX", self._keys.format, FORMAT)
-        level = int(await self._connection.ask("GET", self._keys.format))
+        found = await self._connection.ask("GET", self._keys.format)
+        if found is None:
+            # Only where there is no queue yet: to open one that is there takes no right to write.
+            await self._connection.ask("SETNX", self._keys.format, FORMAT)
+            found = await self._connection.ask("GET", self._keys.format)
+        level = int(found)
         if level > FORMAT:
             raise NewerFormat(self._connection.name, level, FORMAT)
 
@@ -159,8 +174,9 @@ class RedisStore:
         head = self._head or await self.head()
         while True:
             token = f"{self._writer}.{next(self._turns)}"
-            need = finding.asked(ask(head), token, only_looks=only_looks)
-            found = finding.finding_in(await self._connection.run("find", need), token)
+            need = ask(head)
+            asked = finding.asked(need, token, only_looks=only_looks)
+            found = finding.finding_in(await self._connection.run("find", asked), token, need)
             before, head = head, found.head
             self._head = head
             if head.charter_version == before.charter_version:
@@ -215,4 +231,5 @@ def _after(head: Head, change: Change) -> Head:
         head.completed + change.completed,
         *charter,
         readable=change.commit,
+        clock=change.clock if change.at >= head.at else head.clock,
     )

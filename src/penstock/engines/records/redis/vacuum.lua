@@ -17,10 +17,14 @@ call_many('ZREM', root .. 'commits', gone)
 local is_more = #gone == tonumber(most)
 if is_more then first = tonumber(gone[#gone]) + 1 end
 local was_first = tonumber(redis.call('HGET', root .. 'head', 'first_commit') or 1)
-first = math.max(first, was_first)
+-- The first numbers may have been given to turns that came to nothing: then nothing is missing.
+first = #gone > 0 and math.max(first, was_first) or was_first
 redis.call('HSET', root .. 'head', 'first_commit', first)
 local departed = redis.call(
   'ZRANGEBYSCORE', root .. 'departed', '-inf', '(' .. first, 'LIMIT', 0, most)
-for _, name in ipairs(departed) do redis.call('DEL', root .. 'departure/' .. name) end
+for _, member in ipairs(departed) do
+  local name, life = string.match(member, '^(.*)/(%d+)$')
+  redis.call('HDEL', root .. 'departure/' .. name, life)
+end
 call_many('ZREM', root .. 'departed', departed)
 return {#gone, (is_more or #departed == tonumber(most)) and 1 or 0}

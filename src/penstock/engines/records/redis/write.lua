@@ -51,11 +51,46 @@ for first = 1, #commit.records, CHUNK do
 end
 for _, command in ipairs(commit.after) do redis.call(unpack(command)) end
 
+-- Says with what each lane begins that the turn has changed; see keys.py.
+for _, changed in ipairs(commit.lanes) do
+  local tenant, name = unpack(changed)
+  local queue, band = string.match(name, '^([^/]*)/(.*)$')
+  local lanes, bands = root .. 'lanes/' .. tenant, root .. 'bands/' .. tenant
+  local beginnings = root .. 'beginnings/' .. tenant .. '/' .. band
+  local inside = root .. 'inside/' .. tenant .. '/' .. queue
+  local first = redis.call('ZRANGE', root .. 'lane/' .. tenant .. '/' .. name, 0, 0, 'WITHSCORES')
+  local before = redis.call('HGET', lanes, name)
+  local now = first[1] and string.sub(first[1], 1, 18) .. queue
+  if before and before ~= now then redis.call('ZREM', beginnings, before) end
+  if now then
+    redis.call('ZADD', beginnings, first[2], now)
+    if before ~= now then redis.call('HSET', lanes, name, now) end
+    if not before then
+      redis.call('SADD', bands, band)
+      redis.call('SADD', inside, band)
+    end
+  elseif before then
+    redis.call('HDEL', lanes, name)
+    redis.call('SREM', inside, band)
+    if redis.call('EXISTS', beginnings) == 0 then redis.call('SREM', bands, band) end
+  end
+end
+
 local lapsed = redis.call(
   'ZRANGEBYSCORE', root .. 'lapsing', '-inf', commit.lapsed_at, 'LIMIT', 0, LAPSED_MAX)
 for _, name in ipairs(lapsed) do
   redis.call('DEL', root .. 'hold/' .. name)
   redis.call('ZREM', root .. 'lapsing', name)
+end
+
+-- What is over; or the oldest where more is remembered than may be.
+local excess = redis.call('ZCARD', root .. 'forgettable') - commit.remembered_max
+local forgotten = redis.call(
+  'ZRANGEBYSCORE', root .. 'forgettable', '-inf', excess > 0 and '+inf' or commit.lapsed_at,
+  'LIMIT', 0, excess > 0 and math.min(excess, commit.forgets) or commit.forgets)
+for _, name in ipairs(forgotten) do
+  redis.call('DEL', root .. 'calls/' .. name)
+  redis.call('ZREM', root .. 'forgettable', name)
 end
 
 redis.call('SET', commit_key, commit.mark .. ARGV[2])
@@ -64,8 +99,8 @@ local before = redis.call('HMGET', root .. 'head', 'commit', 'at')
 if tonumber(commit.number) > tonumber(before[1] or 0) then
   redis.call('HSET', root .. 'head', 'commit', commit.number)
 end
-if tonumber(commit.at) > tonumber(before[2] or 0) then
-  redis.call('HSET', root .. 'head', 'at', commit.at)
+if tonumber(commit.at) >= tonumber(before[2] or 0) then
+  redis.call('HSET', root .. 'head', 'at', commit.at, 'clock', commit.clock)
 end
 redis.call('HINCRBY', root .. 'head', 'completed', commit.completed)
 redis.call('PUBLISH', root .. 'changed', commit.writer)

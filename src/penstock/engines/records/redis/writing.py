@@ -15,17 +15,22 @@ from penstock.engines.records.redis.finding import Finding
 from penstock.engines.records.redis.keys import Keys, hold_name, lane_of, member, record_name
 from penstock.engines.records.redis.packing import (
     Located,
+    calls_text,
     commit_mark,
     hold_text,
     life_digits,
     record_bytes,
     version_digits,
 )
+from penstock.kernel.departures import REMEMBERED_MAX
 from penstock.kernel.events import commit_of
 from penstock.ports.records import Change, Departure, Shelf
 
 WORDS_MAX: Final = 2_000
 """Of one command within a script; Lua's stack takes a few thousand."""
+
+FORGOTTEN_MIN: Final = 100
+"""How many calls are forgotten with one change at most, or twice as many as are remembered."""
 
 Words: TypeAlias = list[str]
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -48,6 +53,8 @@ class Writing:
         self._beginnings: Words = []
         self._before: list[Words] = []
         self._after: list[Words] = []
+        self._lanes: set[tuple[str, str]] = set()
+        """Those from which something was taken or to which something came, by tenant."""
 
     def arguments(self, writer: str) -> list[bytes]:
         """Those of `write.lua`."""
@@ -58,13 +65,19 @@ class Writing:
         self._note()
         version = version_digits(change.charter_found) if change.charter_found else ""
         self._compare(self._keys.charter, version)
+        for one in change.unheard:
+            known = "" if one.departed is None else calls_text(one.departed)
+            self._compare(self._keys.calls(record_name(one.tenant, one.id)), known)
         commit = {
             "turn": self._finding.turn,
             "number": str(change.commit),
             "mark": commit_mark(self._finding.token, change.at),
             "at": repr(change.at),
+            "clock": repr(change.clock),
             "completed": str(change.completed),
             "lapsed_at": repr(change.lapsed_at),
+            "remembered_max": REMEMBERED_MAX,
+            "forgets": max(FORGOTTEN_MIN, 2 * len(change.remembered)),
             "writer": writer,
             "new": len(self._new.keys),
             "replaced": self._replaced,
@@ -73,6 +86,7 @@ class Writing:
             "before": self._before,
             "records": self._new.keys + self._replacing.keys + self._others.keys,
             "after": self._after,
+            "lanes": sorted(self._lanes),
         }
         values = self._new.values + self._replacing.values + self._others.values
         return [_encode(commit), change.events, *values]
@@ -99,6 +113,8 @@ class Writing:
                 at = located[record.life]
                 if at.shelf != shelf or at.lane != lane:
                     left.add(keys.index(tenant, at.shelf, at.lane), life + name)
+                    if at.shelf == Shelf.PENDING:
+                        self._lanes.add((tenant, at.lane))
                 if at.claim and at.claim != record.claim:
                     claims_left.add(keys.claim(tenant, at.claim), name)
             elif removed and (tenant, record.id) in removed:
@@ -111,7 +127,7 @@ class Writing:
         for (tenant, shelf, lane), place in places.items():
             self._after += _chunks("ZADD", place.members, place.index)
             if shelf is Shelf.PENDING:
-                self._after.append(["SADD", keys.lanes(tenant), lane])
+                self._lanes.add((tenant, lane))
         self._after += claims.commands("SADD")
 
     def _remove(self) -> None:
@@ -122,6 +138,8 @@ class Writing:
             self._compare(keys.job(name), version_digits(one.version) + life_digits(one.life))
             gone.append(keys.job(name))
             left.add(keys.index(one.tenant, at.shelf, at.lane), member(one.life, name))
+            if at.shelf == Shelf.PENDING:
+                self._lanes.add((one.tenant, at.lane))
             if at.claim:
                 claims_left.add(keys.claim(one.tenant, at.claim), name)
         self._before += [
@@ -142,6 +160,7 @@ class Writing:
     def _note(self) -> None:
         """What is known besides the records."""
         change, keys, after = self._change, self._keys, self._after
+        # By queue: how many there are of a type its lanes know.
         for count in change.counts:
             field = f"{count.queue}/{count.state.value}"
             after.append(["HINCRBY", keys.counts(count.tenant), f"{field}/now", str(count.now)])
@@ -150,8 +169,13 @@ class Writing:
             after.append(["SADD", keys.tenants, *tenants])
         for departure in change.departures:
             name = record_name(departure.tenant, departure.id)
-            after.append(["SET", keys.departure(name), _encode_json(departure).decode()])
-            after.append(["ZADD", keys.departed, str(_last_commit(departure)), name])
+            life, text = str(departure.life), _encode_json(departure).decode()
+            after.append(["HSET", keys.departure(name), life, text])
+            after.append(["ZADD", keys.departed, str(_last_commit(departure)), f"{name}/{life}"])
+        for one in change.remembered:
+            name = record_name(one.tenant, one.id)
+            after.append(["SET", keys.calls(name), calls_text(one.departed)])
+            after.append(["ZADD", keys.forgettable, repr(one.departed.until), name])
         for key, released_at in change.sides.items():
             after.append(
                 ["HSET", keys.sides, key, "" if released_at is None else repr(released_at)]

@@ -6,15 +6,22 @@ taken tries again every few milliseconds: SQLite's own waiting grows to a tenth 
 which a busy neighbour takes it a hundred times. Readers see the newest commit as of their beginning
 and wait for nobody (WAL). A commit is on the disk when it returns (synchronous FULL), unless the
 queue was opened with fsync=off.
+
+Who may write neither the file nor its folder has no place for the index of the log beside it, which
+readers share with writers. While there is such a log, its writer has made the index. While there is
+none, nobody is writing, and the file is opened as one that never changes (immutable): SQLite then
+locks nothing, keeps the pages it has read, and does not notice somebody who begins to write. So
+we look at the file before and after each such read, and read again if it is another (`read`).
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, TypeVar
 
 from penstock.engines.records.statements import migrations
 from penstock.errors import (
@@ -29,6 +36,13 @@ from penstock.errors import (
 )
 from penstock.runtime.clock import SystemClock, block
 
+Answer = TypeVar("Answer")
+
+Appearance: TypeAlias = tuple[int, ...]
+"""Inode, bytes and time of a file without a log beside it; empty if there is one."""
+
+READS_MAX: Final = 10
+"""How often a file that changes under a reader is read before saying so."""
 BUSY_SECONDS_MAX: Final = 30.0
 """How long to wait for a lock that others hold before saying so."""
 _BUSY_SECONDS: Final = 0.0005
@@ -42,6 +56,7 @@ _CHECKPOINT_PAGES: Final = 4_000
 
 _BUSY: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _DENIED: Final = {sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_AUTH}
+_NO_ROOM: Final = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 _BROKEN: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
@@ -50,6 +65,10 @@ class Database:
         self._path = path
         self._fsync = fsync
         self._connection: sqlite3.Connection | None = None
+        self._opened_as: Appearance | None = None
+        """What the file was like when it was opened, if this process may not or can't write it."""
+        self._lacks_room = False
+        self.openings = 0
         self._clock = SystemClock()
 
     @property
@@ -67,12 +86,22 @@ class Database:
         if not Path(self._path).exists():
             return False
         with self.translated():
-            uri = f"{Path(self._path).as_uri()}?mode=ro"
-            with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
-                named = connection.execute(
-                    "SELECT count(*) FROM sqlite_master WHERE name = 'penstock_schema'"
-                )
-                return bool(named.fetchone()[0])
+            if not may_write(self._path):
+                return self._has_tables(_mode(self._appearance()))
+            try:
+                return self._has_tables("?mode=ro")
+            except sqlite3.OperationalError as error:
+                if _code(error) not in _NO_ROOM:
+                    raise
+                return self._has_tables(_mode(self._appearance()))
+
+    def _has_tables(self, mode: str) -> bool:
+        uri = f"{Path(self._path).absolute().as_uri()}{mode}"
+        with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
+            named = connection.execute(
+                "SELECT count(*) FROM sqlite_master WHERE name = 'penstock_schema'"
+            )
+            return bool(named.fetchone()[0])
 
     def open(self, *, make: bool) -> None:
         """Connects; `make` also makes or upgrades the tables."""
@@ -81,19 +110,56 @@ class Database:
         with self.translated():
             if make:
                 Path(self._path).parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(
-                self._path,
-                timeout=0,
-                isolation_level=None,
-                check_same_thread=False,
-                cached_statements=_CACHED_STATEMENTS,
-            )
+            try:
+                self._connect_as_may_be()
+                if make:
+                    self.read(self._migrate)
+            except BaseException:
+                self.close()
+                raise
+
+    def _connect_as_may_be(self) -> None:
+        try:
+            self._connect(None if may_write(self._path) else self._appearance())
+        except sqlite3.OperationalError as error:
+            self.close()
+            if _code(error) not in _NO_ROOM or not Path(self._path).exists():
+                raise
+            # There is no room for what writers keep beside the file; who only looks needs none.
+            self._connect(self._appearance())
+            self._lacks_room = True
+
+    def _make_room(self) -> None:
+        """Somebody may have, since it was opened without."""
+        self.close()
+        self._connect_as_may_be()
+        if self._lacks_room:
+            raise StoreFull(self.name, "")
+
+    def _connect(self, opened_as: Appearance | None) -> None:
+        self._opened_as, self._lacks_room = opened_as, False
+        self.openings += 1
+        self._connection = sqlite3.connect(
+            f"{Path(self._path).absolute().as_uri()}{_mode(opened_as)}",
+            uri=True,
+            timeout=0,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=_CACHED_STATEMENTS,
+        )
+        if opened_as is None:
             self._patiently(lambda: self.connection.execute("PRAGMA journal_mode = WAL"))
-            self.connection.execute(f"PRAGMA synchronous = {'FULL' if self._fsync else 'NORMAL'}")
-            self.connection.execute(f"PRAGMA cache_size = -{_CACHE_KIBIBYTES}")
-            self.connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
-            if make:
-                self._migrate()
+        self.connection.execute(f"PRAGMA synchronous = {'FULL' if self._fsync else 'NORMAL'}")
+        self.connection.execute(f"PRAGMA cache_size = -{_CACHE_KIBIBYTES}")
+        self.connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+
+    def _appearance(self) -> Appearance:
+        # The log first: if one appears behind it, the next look tells. An empty one says nothing.
+        with suppress(FileNotFoundError):
+            if Path(f"{self._path}-wal").stat().st_size:
+                return ()
+        found = Path(self._path).stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns
 
     def close(self) -> None:
         if self._connection is not None:
@@ -103,10 +169,39 @@ class Database:
     def execute(self, statement: str, parameters: Any = ()) -> sqlite3.Cursor:
         return self.connection.execute(statement, parameters)
 
+    def read(self, act: Callable[[], Answer]) -> Answer:
+        """What `act` reads, and again if the file has changed under a connection that can't tell.
+
+        Such a connection may have read half of the one and half of the other, so whatever fails is
+        tried on a new one before it is believed.
+        """
+        if self._opened_as is None:
+            return act()
+        is_doubted = False
+        with self.translated():
+            for _ in range(READS_MAX):
+                appearance = self._appearance()
+                is_new = is_doubted or appearance != self._opened_as
+                try:
+                    if is_new:
+                        self.connection.close()
+                        self._connect(appearance)
+                    answer = act()
+                except Exception:
+                    if is_new and self._appearance() == appearance:
+                        raise
+                    is_doubted = True
+                else:
+                    if self._appearance() == appearance:
+                        return answer
+        raise StoreUnavailable(self.name, "", "others write it all the time")
+
     @contextmanager
     def writing(self) -> Iterator[None]:
         """A transaction that holds the write lock; an error takes back everything."""
         with self.translated():
+            if self._lacks_room:
+                self._make_room()
             self._patiently(lambda: self.connection.execute("BEGIN IMMEDIATE"))
             try:
                 yield
@@ -190,6 +285,21 @@ class Database:
         if code == sqlite3.SQLITE_IOERR:
             return StoreUnavailable(self.name, "", str(error))
         return StoreError(self.name, "", str(error))
+
+
+def _mode(opened_as: Appearance | None) -> str:
+    """How a file is opened: to be written, to be read with its log, or as one that stays."""
+    if opened_as is None:
+        return ""
+    return "?mode=ro&immutable=1" if opened_as else "?mode=ro"
+
+
+def may_write(path: str) -> bool:
+    """Whether the file and what SQLite keeps beside it can be written, or made."""
+    folder = Path(path).absolute().parent
+    if not folder.exists():
+        return True
+    return os.access(folder, os.W_OK) and (not Path(path).exists() or os.access(path, os.W_OK))
 
 
 def _code(error: sqlite3.Error) -> int:

@@ -11,11 +11,12 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from penstock.engines.records.sqlite.database import Database
-from penstock.engines.records.statements import statements
+from penstock.engines.records.statements import statements, times_of_survey
+from penstock.kernel.departures import Departed
 from penstock.kernel.job import State
 from penstock.kernel.tenancy import Hold, Scope
+from penstock.ports.counters import Count, Survey, Waiting
 from penstock.ports.records import (
-    Count,
     Departure,
     Due,
     Found,
@@ -23,10 +24,9 @@ from penstock.ports.records import (
     Head,
     KeyHold,
     Need,
+    Remembered,
     Shelf,
     Stored,
-    Survey,
-    Waiting,
     Wanted,
 )
 
@@ -35,8 +35,11 @@ _json: Final = msgspec.json.Encoder()
 
 Row: TypeAlias = tuple[Any, ...]
 """life, version, shelf, tenant, queue, type, key, body"""
-Lane: TypeAlias = tuple[str, str, int, float]
-"""queue, type, priority, and when its first record is due"""
+Lane: TypeAlias = tuple[str | None, str, int, float]
+"""queue (None: all of them), type, priority, and when its first record is due"""
+
+_BEFORE_ALL: Final = -(2**63)
+"""A priority that nobody can have."""
 
 
 class Finder:
@@ -44,9 +47,9 @@ class Finder:
         self._database = database
 
     def head(self) -> Head:
-        commit, at, completed, charter, charter_version = self._rows("head")[0]
+        commit, at, clock, completed, charter, charter_version = self._rows("head")[0]
         # Numbers are given under the write lock, so none that is lower can still come.
-        return Head(commit, at, completed, charter, charter_version, readable=commit)
+        return Head(commit, at, completed, charter, charter_version, commit, clock)
 
     def find(self, need: Need, commit: int) -> Found:
         rows: dict[int, Row] = {}
@@ -61,7 +64,12 @@ class Finder:
             _add(rows, self._rows("by_life", {"lives": _encode(lives)}))
         holds = self._holds(rows, need.keys)
         records = [Stored(row[0], row[1], row[2], row[7]) for row in rows.values()]
-        return Found(commit, records, holds)
+        departed = [
+            one
+            for tenant, ids in _by_tenant(need.departed)
+            for one in self._remembered("departed", {"tenant": tenant, "ids": _encode(ids)})
+        ]
+        return Found(commit, records, holds, departed)
 
     def next_due(self, wanted: Wanted) -> Due:
         due = [lane[3] for lane in self._lanes(wanted)]
@@ -72,12 +80,11 @@ class Finder:
             Count(queue, State(state), now, gone)
             for queue, state, now, gone in self._rows("counts", {"tenant": tenant})
         ]
-        lanes: list[Lane] = self._rows("lanes", {"tenant": tenant})
-        waiting = [
-            self._waiting(tenant, queue, list(of_queue), at)
-            for queue, of_queue in groupby(lanes, key=lambda lane: lane[0])
-        ]
-        return Survey(self.head().commit, counts, waiting)
+        head = self.head()
+        asked = {"tenant": tenant, **times_of_survey(at, head.at)}
+        waiting = [Waiting(*row) for row in self._rows("waiting", asked)]
+        [(size,)] = self._rows("size")
+        return Survey(head.commit, counts, waiting, size)
 
     def listing(
         self, tenant: str, shelves: Iterable[Shelf], queue: str | None, type: str | None
@@ -102,8 +109,11 @@ class Finder:
             )
         ]
 
-    def departure(self, tenant: str, id: str) -> Departure | None:
-        rows = self._rows("departure", {"tenant": tenant, "id": id})
+    def remembered(self, tenant: str, after: float) -> list[Remembered]:
+        return self._remembered("remembered", {"tenant": tenant, "after": after})
+
+    def departure(self, tenant: str, id: str, life: int | None) -> Departure | None:
+        rows = self._rows("departure", {"tenant": tenant, "id": id, "life": life})
         if not rows:
             return None
         life, trail = rows[0]
@@ -125,6 +135,12 @@ class Finder:
     def _rows(self, name: str, parameters: dict[str, Any] | None = None) -> list[Any]:
         return self._database.execute(_SQL[name], parameters or {}).fetchall()
 
+    def _remembered(self, name: str, asked: dict[str, Any]) -> list[Remembered]:
+        return [
+            Remembered(asked["tenant"], id, Departed(until, _operations(operations)))
+            for id, until, operations in self._rows(name, asked)
+        ]
+
     def _front(self, front: Front) -> list[Row]:
         asked = {"shelf": front.shelf.value, "until": front.until, "most": front.most}
         rows = self._rows("front", asked)
@@ -133,14 +149,37 @@ class Finder:
         return rows
 
     def _lanes(self, wanted: Wanted) -> Iterator[Lane]:
-        for lane in self._rows("lanes", {"tenant": wanted.tenant}):
-            queue, type = lane[:2]
-            if (
-                queue not in wanted.paused
-                and (wanted.queues is None or queue in wanted.queues)
-                and (wanted.types is None or type in wanted.types)
-            ):
-                yield lane
+        """Where to look for what is wanted: a step or two in an index for each."""
+        if wanted.queues is None and wanted.paused:
+            # Only lane by lane those of the paused queues are not in the way.
+            for lane in self._rows("lanes", {"tenant": wanted.tenant}):
+                queue, type = lane[:2]
+                if queue not in wanted.paused and (wanted.types is None or type in wanted.types):
+                    yield lane
+            return
+        queues = (None,) if wanted.queues is None else dict.fromkeys(wanted.queues)
+        for queue in queues:
+            if queue not in wanted.paused:
+                for type in self._types(wanted, queue):
+                    yield from self._lanes_of(wanted.tenant, queue, type)
+
+    def _types(self, wanted: Wanted, queue: str | None) -> Iterator[str]:
+        if wanted.types is not None:
+            yield from dict.fromkeys(wanted.types)
+            return
+        name = "next_type" if queue is None else "next_type_of_queue"
+        asked = {"tenant": wanted.tenant, "queue": queue, "type": ""}
+        while rows := self._rows(name, asked):
+            yield rows[0][0]
+            asked["type"] = rows[0][0]
+
+    def _lanes_of(self, tenant: str, queue: str | None, type: str) -> Iterator[Lane]:
+        name = "next_lane_of_type" if queue is None else "next_lane"
+        asked = {"tenant": tenant, "queue": queue, "type": type, "priority": _BEFORE_ALL}
+        while rows := self._rows(name, asked):
+            [(priority, due_at)] = rows
+            yield queue, type, priority, due_at
+            asked["priority"] = priority
 
     def _candidates(self, wanted: Wanted) -> Iterator[tuple[float, int]]:
         """The first ones in claim order: priority by priority, the lanes of each merged."""
@@ -157,15 +196,9 @@ class Finder:
 
     def _first(self, wanted: Wanted, lane: Lane, count: int) -> list[tuple[float, int]]:
         return self._rows(
-            "candidates",
+            "candidates_of_type" if lane[0] is None else "candidates",
             {**_of_lane(wanted.tenant, lane), "due_by": wanted.due_by, "count": count},
         )
-
-    def _waiting(self, tenant: str, queue: str, lanes: list[Lane], at: float) -> Waiting:
-        scheduled = sum(
-            self._rows("scheduled", {**_of_lane(tenant, lane), "at": at})[0][0] for lane in lanes
-        )
-        return Waiting(queue, min(lane[3] for lane in lanes), scheduled)
 
     def _holds(self, rows: dict[int, Row], keys: Iterable[tuple[str, Scope]]) -> list[KeyHold]:
         """Of these keys and of those of the rows; their holders are added to the rows."""
@@ -183,6 +216,10 @@ class Finder:
         if missing:
             _add(rows, self._rows("by_life", {"lives": _encode(missing)}))
         return holds
+
+
+def _operations(text: str) -> tuple[str, ...]:
+    return msgspec.json.decode(text, type=tuple[str, ...])
 
 
 def _of_lane(tenant: str, lane: Lane) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 -- name: head
 -- Where the queue is.
-SELECT commit_number, at, completed, charter, charter_version FROM penstock_head;
+SELECT commit_number, at, clock, completed, charter, charter_version FROM penstock_head;
 
 -- name: by_id
 -- The records of one tenant with these ids. Parameters: tenant, ids (JSON).
@@ -28,9 +28,43 @@ FROM penstock_jobs INDEXED BY penstock_kept
 WHERE shelf = :shelf AND kept_at <= :until
 ORDER BY kept_at, life LIMIT :most;
 
--- name: lanes
--- Each (queue, type, priority) that has pending records, and when its first is due: a step or three
--- in the index per lane, whatever is in it. Parameters: tenant.
+-- name: next_type
+-- The first type after another that has pending records. Parameters: tenant, type.
+SELECT type FROM penstock_jobs INDEXED BY penstock_ready
+WHERE tenant = :tenant AND type > :type AND due_at IS NOT NULL
+ORDER BY type LIMIT 1;
+
+-- name: next_lane_of_type
+-- Of one type in all queues: the first priority after another, and when the first record of it is
+-- due. Parameters: tenant, type, priority.
+SELECT priority, due_at FROM penstock_jobs INDEXED BY penstock_ready
+WHERE tenant = :tenant AND type = :type AND priority > :priority AND due_at IS NOT NULL
+ORDER BY priority, due_at LIMIT 1;
+
+-- name: candidates_of_type
+-- The first records of one type and priority in all queues that are due. Parameters: tenant, type,
+-- priority, due_by, count.
+SELECT due_at, life FROM penstock_jobs INDEXED BY penstock_ready
+WHERE tenant = :tenant AND type = :type AND priority = :priority AND due_at <= :due_by
+ORDER BY due_at, life LIMIT :count;
+
+-- name: next_type_of_queue
+-- The first type after another that has pending records in a queue. Parameters: tenant, queue, type.
+SELECT type FROM penstock_jobs INDEXED BY penstock_pending
+WHERE tenant = :tenant AND queue = :queue AND type > :type AND due_at IS NOT NULL
+ORDER BY type LIMIT 1;
+
+-- name: next_lane
+-- Of one queue and type: the first priority after another, and when the first record of it is due.
+-- Parameters: tenant, queue, type, priority.
+SELECT priority, due_at FROM penstock_jobs INDEXED BY penstock_pending
+WHERE tenant = :tenant AND queue = :queue AND type = :type AND priority > :priority
+    AND due_at IS NOT NULL
+ORDER BY priority, due_at LIMIT 1;
+
+-- name: each_lane
+-- A part of others: each (queue, type, priority) that has pending records, and when its first is due:
+-- a step or three in the index per lane, whatever is in it. Parameters: tenant.
 WITH RECURSIVE lane (life, queue, type, priority, due_at) AS (
     SELECT * FROM (
         SELECT life, queue, type, priority, due_at
@@ -59,6 +93,10 @@ WITH RECURSIVE lane (life, queue, type, priority, due_at) AS (
         )
     )
 )
+
+-- name: lanes
+-- All of them, for claims that name no queue while some are paused. Parameters: tenant.
+{each_lane}
 SELECT queue, type, priority, due_at FROM lane;
 
 -- name: candidates
@@ -69,11 +107,33 @@ WHERE tenant = :tenant AND queue = :queue AND type = :type AND priority = :prior
     AND due_at <= :due_by
 ORDER BY due_at, life LIMIT :count;
 
--- name: scheduled
--- How many records of one lane are not due yet. Parameters: tenant, queue, type, priority, at.
-SELECT count(*) FROM penstock_jobs INDEXED BY penstock_pending
-WHERE tenant = :tenant AND queue = :queue AND type = :type AND priority = :priority
-    AND due_at > :at;
+-- name: waiting
+-- Of each type with pending records, by queue: how many, when the earliest is due, and how many are
+-- not yet: from counters, and a few steps in the index per lane. What is not due yet is counted by
+-- minutes, but for the minute that goes on. Parameters: tenant, at, minute (the one that goes on),
+-- next_minute_at.
+{each_lane}, type_ (queue, type, oldest_at, soon) AS (
+    SELECT queue, type, min(due_at), sum((
+        SELECT count(*) FROM penstock_jobs AS job INDEXED BY penstock_pending
+        WHERE job.tenant = :tenant AND job.queue = lane.queue AND job.type = lane.type
+            AND job.priority = lane.priority AND job.due_at > :at AND job.due_at < :next_minute_at
+    ))
+    FROM lane GROUP BY queue, type
+)
+SELECT
+    queue, type,
+    (
+        SELECT now - gone FROM penstock_counts AS count
+        WHERE count.tenant = :tenant AND count.queue = type_.queue AND count.type = type_.type
+            AND count.state = 'pending'
+    ),
+    oldest_at,
+    soon + (
+        SELECT coalesce(sum(records), 0) FROM penstock_due AS due
+        WHERE due.tenant = :tenant AND due.queue = type_.queue AND due.type = type_.type
+            AND due.minute > :minute
+    )
+FROM type_ ORDER BY queue, type;
 
 -- name: hold
 -- Who holds a key. Not many at once as JSON, which can't carry every character that a key may have.
@@ -98,13 +158,31 @@ SELECT body FROM penstock_jobs INDEXED BY penstock_kept
 WHERE shelf = :shelf AND kept_at IS NOT NULL AND tenant = :tenant
     AND (:queue IS NULL OR queue = :queue) AND (:type IS NULL OR type = :type);
 
+-- name: size
+-- How large the file is.
+SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size();
+
 -- name: counts
 -- How many jobs one tenant has and had. Parameters: tenant.
-SELECT queue, state, now, gone FROM penstock_counts WHERE tenant = :tenant;
+SELECT queue, state, sum(now), sum(gone) FROM penstock_counts WHERE tenant = :tenant
+GROUP BY queue, state;
 
 -- name: departure
--- Where the history of a job that left is. Parameters: tenant, id.
-SELECT life, trail FROM penstock_departures WHERE tenant = :tenant AND id = :id;
+-- Where the history of a job that left is: of a life, or of the latest. Parameters: tenant, id, life.
+SELECT life, trail FROM penstock_departures
+WHERE tenant = :tenant AND id = :id AND (:life IS NULL OR life = :life)
+ORDER BY life DESC LIMIT 1;
+
+-- name: departed
+-- What is remembered of jobs that left. Parameters: tenant, ids (JSON).
+SELECT id, until, operations
+FROM (SELECT value FROM json_each(:ids)) AS wanted
+CROSS JOIN penstock_remembered ON tenant = :tenant AND id = wanted.value;
+
+-- name: remembered
+-- All that is remembered of one tenant's jobs, later than a time. Parameters: tenant, after.
+SELECT id, until, operations FROM penstock_remembered
+WHERE tenant = :tenant AND until > :after ORDER BY id;
 
 -- name: commits
 -- The first commits after a number. Parameters: after, count.

@@ -79,7 +79,9 @@ class Objects:
 
     def _read(self, name: str, parameters: tuple[Any, ...]) -> Sequence[Any]:
         with self._database.translated():
-            return self._database.execute(_SQL[name], parameters).fetchall()
+            return self._database.read(
+                lambda: self._database.execute(_SQL[name], parameters).fetchall()
+            )
 
 
 def _bound(act: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:

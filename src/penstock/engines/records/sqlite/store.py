@@ -20,6 +20,7 @@ from penstock.engines.records.sqlite.finding import Finder
 from penstock.engines.records.sqlite.objects import Objects
 from penstock.engines.records.sqlite.writing import Conflict, Writer
 from penstock.ports.backend import Capabilities
+from penstock.ports.counters import Survey
 from penstock.ports.records import (
     Ask,
     Decide,
@@ -27,8 +28,8 @@ from penstock.ports.records import (
     Due,
     Head,
     KeyHold,
+    Remembered,
     Shelf,
-    Survey,
     Wanted,
 )
 from penstock.ports.store import ObjectStore
@@ -56,7 +57,7 @@ class SqliteStore:
         self._reader = Finder(self._reading)
         self._writer = Writer(self._writing)
         self._closed = Signal()
-        self._heard = 0
+        self._heard = (0, 0)
         self.side: ObjectStore = Objects(self._writing, self._write_thread, services)
 
     @property
@@ -89,15 +90,13 @@ class SqliteStore:
         self._write_thread.close()
 
     async def turn(self, ask: Ask, decide: Decide, *, is_read: bool) -> bool:
-        if is_read and await self._write_thread.submit(lambda: self._look(ask, decide)):
-            return True
+        if is_read:
+            return await self._read(lambda: self._look(ask, decide))
         return await self._write_thread.submit(lambda: self._turn(ask, decide))
 
     def _look(self, ask: Ask, decide: Decide) -> bool:
-        """Whether it was enough to read; if not, it has to be decided again under the lock."""
-        with self._writing.reading():
-            head = self._finder.head()
-            return decide(self._finder.find(ask(head), head.commit + 1)) is None
+        head = self._reader.head()
+        return decide(self._reader.find(ask(head), head.commit + 1)) is None
 
     def _turn(self, ask: Ask, decide: Decide) -> bool:
         try:
@@ -130,8 +129,11 @@ class SqliteStore:
     async def next_due(self, wanted: Wanted) -> Due:
         return await self._read(lambda: self._reader.next_due(wanted))
 
-    async def departure(self, tenant: str, id: str) -> Departure | None:
-        return await self._read(lambda: self._reader.departure(tenant, id))
+    async def departure(self, tenant: str, id: str, life: int | None) -> Departure | None:
+        return await self._read(lambda: self._reader.departure(tenant, id, life))
+
+    async def remembered(self, tenant: str, after: float) -> list[Remembered]:
+        return await self._read(lambda: self._reader.remembered(tenant, after))
 
     async def commits(self, after: int, count: int) -> list[tuple[int, bytes]]:
         return await self._read(lambda: self._reader.commits(after, count))
@@ -161,14 +163,16 @@ class SqliteStore:
                 return
         self._heard = version
 
-    def _data_version(self) -> int:
-        """Another number once any other connection has committed; it takes microseconds."""
+    def _data_version(self) -> tuple[int, int]:
+        """Another one once any other connection has committed; it takes microseconds."""
         with self._ear.translated():
-            return int(self._ear.execute("PRAGMA data_version").fetchone()[0])
+            return self._ear.read(
+                lambda: (self._ear.openings, self._ear.execute("PRAGMA data_version").fetchone()[0])
+            )
 
     async def _read(self, look: Callable[[], Answer]) -> Answer:
         def act() -> Answer:
             with self._reading.reading():
                 return look()
 
-        return await self._read_thread.submit(act)
+        return await self._read_thread.submit(lambda: self._reading.read(act))

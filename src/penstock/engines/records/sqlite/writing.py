@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import astuple
 
 from penstock.engines.records.sqlite.database import Database
 from penstock.engines.records.statements import statements
+from penstock.kernel.departures import Departed
 from penstock.kernel.events import commit_of
-from penstock.ports.records import Change, Departure, HoldChange, Put, Shelf
+from penstock.ports.counters import minute_of
+from penstock.ports.records import Change, Departure, HoldChange, Put, Remembered, Shelf, Unheard
 
 _SQL: Final = statements(__package__, "writing.sql")
 
@@ -34,14 +37,21 @@ class Writer:
             raise Conflict from error
         self._each("update_job", _updates(change.puts, commit), exact=True)
         self._write_holds(change.holds)
+        self._compare_remembered(change.unheard)
         self._each("count", [
-            (one.tenant, one.queue, one.state.value, one.now, one.left) for one in change.counts
+            (one.tenant, one.queue, one.type, one.state.value, one.now, one.left)
+            for one in change.counts
         ])  # fmt: skip
+        if change.due:
+            self._each("count_due", [astuple(one) for one in change.due])
+            self._run("forget_minutes", minute_of(change.at))
         self._each("depart", [_departed(one) for one in change.departures])
+        self._run("forget_calls", change.lapsed_at)
+        self._each("remember", [_remembered(one) for one in change.remembered])
         self._each("name_side", list(change.sides.items()))
         self._run("free_lapsed_keys", change.lapsed_at)
         self._run("add_commit", commit, change.at, change.events)
-        head = (commit, change.at, change.completed, change.charter_found)
+        head = (commit, change.at, change.clock, change.completed, change.charter_found)
         self._each("move_head", [head], exact=True)
         if change.charter is not None:
             self._run("set_charter", change.charter, commit)
@@ -54,6 +64,12 @@ class Writer:
         self._run("forget_departures", first)
         self._run("forget_sides", released_before)
         return dropped
+
+    def _compare_remembered(self, unheard: Sequence[Unheard]) -> None:
+        for one in unheard:
+            known = self._run("remembered_of", one.tenant, one.id).fetchone()
+            if known != (None if one.departed is None else _departed_columns(one.departed)):
+                raise Conflict
 
     def _write_holds(self, changes: Sequence[HoldChange]) -> None:
         freed = [(one.tenant, *one.scope, one.found) for one in changes if one.found is not None]
@@ -99,6 +115,14 @@ def _updates(puts: Sequence[Put], commit: int) -> list[tuple[Any, ...]]:
 def _times(shelf: Shelf, at: float) -> tuple[float | None, float | None]:
     """`due_at` and `kept_at`: each record is in one of the two indexes."""
     return (at, None) if shelf is Shelf.PENDING else (None, at)
+
+
+def _remembered(one: Remembered) -> tuple[Any, ...]:
+    return one.tenant, one.id, *_departed_columns(one.departed)
+
+
+def _departed_columns(departed: Departed) -> tuple[float, str]:
+    return departed.until, msgspec.json.encode(departed.operations).decode()
 
 
 def _departed(one: Departure) -> tuple[Any, ...]:

@@ -74,6 +74,10 @@ class CharterStore:
     def current(self) -> Charter:
         return self.object.charter
 
+    @property
+    def swept_before(self) -> float:
+        return self.current.swept_before
+
     async def refresh(self) -> None:
         self._begun += 1
         number = self._begun

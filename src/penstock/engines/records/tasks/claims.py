@@ -30,7 +30,7 @@ from penstock.engines.calibration import CommitClock
 from penstock.engines.records.tasks.charter import CharterStore
 from penstock.engines.records.tasks.documents import Kept, in_parallel
 from penstock.engines.records.tasks.expiry import Expiry
-from penstock.engines.records.tasks.index import Index, is_stale, parsed
+from penstock.engines.records.tasks.index import Index, Round, is_of, is_stale, parsed
 from penstock.engines.records.tasks.names import (
     READY,
     Ready,
@@ -44,6 +44,7 @@ from penstock.engines.records.tasks.turns import Clearance, Turns, TurnsLost
 from penstock.errors import Corrupt, OutcomeUnknown, PenstockError
 from penstock.kernel.commands import Claim
 from penstock.kernel.job import Job
+from penstock.kernel.stamps import PACE
 from penstock.runtime.services import Services
 from penstock.runtime.tasks import beside
 from penstock.wire.task import Task
@@ -52,6 +53,8 @@ logger = logging.getLogger(__name__)
 
 HAND_SECONDS: Final = 1.0
 """How old the hand may be while there is something in it that is wanted."""
+SEARCH_SECONDS: Final = 1.0
+"""How soon whoever waits looks on where there was too much that it does not want."""
 CANDIDATES_AT_ONCE: Final = 64
 SPARE_CANDIDATES: Final = 2
 SPREAD_MAX: Final = 256
@@ -59,30 +62,11 @@ SPREAD_FACTOR: Final = 8
 WINS_PER_STEP: Final = 64
 SHUNNED_SECONDS: Final = 60.0
 """How long a task that can't be read is left alone."""
+ANNOUNCED_SECONDS: Final = 0.2
+"""How soon an entry is looked at again whose job is not there yet, and may never be."""
 
 _FAR: Final = 1e11
 """Later than anything is due."""
-
-
-class _Round:
-    """One claim's way through the shards: each from its cursor on, then from its beginning."""
-
-    def __init__(self, shards: Sequence[str]) -> None:
-        self._left = list(shards)
-        self._from_the_beginning: set[str] = set()
-
-    @property
-    def is_over(self) -> bool:
-        return not self._left
-
-    def begin(self, cursors: Mapping[str, str]) -> list[str]:
-        self._from_the_beginning.update(shard for shard in self._left if shard not in cursors)
-        return list(self._left)
-
-    def finish(self, shards: Sequence[str]) -> None:
-        """The end of these was reached."""
-        over = self._from_the_beginning.intersection(shards)
-        self._left = [shard for shard in self._left if shard not in over]
 
 
 class _Attempt(Struct):
@@ -152,12 +136,13 @@ class Claims:
         try:
             if self._services.clock.elapsed() - self._dealt_at <= HAND_SECONDS:
                 await self._play(attempt, wanted, won)
-            round = _Round(self._shards)
+            round = Round(self._shards)
             while self._may_go_on(attempt, won) and await self._deal(wanted, round):
                 await self._play(attempt, wanted, won)
         except PenstockError as error:
-            # What was won in spite of trouble with another is given out all the same.
-            if not won:
+            # What was won in spite of trouble with another is given out all the same; unless that
+            # one may have been won, too: then all of them are given back by their operation.
+            if not won or isinstance(error, OutcomeUnknown):
                 raise
             logger.warning("a claim got less than it might have: %s", error)
         return won
@@ -184,20 +169,28 @@ class Claims:
         return is_wanted
 
     async def next_due(self, wanted: Callable[[Ready], bool]) -> float | None:
-        """When the earliest pending job that is wanted was or will be due."""
+        """When the earliest pending job that is wanted was or will be due, as far as one look
+        tells; where that was not enough, when to look on."""
+        look_on: list[float] = []
         if self._scanner.mode == "scan":
             entries, _ = await self._scanner.entries(self._shards)
         else:
             pages = await self._index.look(READY, self._shards, _FAR, _on_keys(wanted))
             entries = parsed(ready_in, [key for page in pages for key in page.keys])
-        return min((entry.due_at for entry in entries if wanted(entry)), default=None)
+            if any(page.is_unfinished for page in pages):
+                look_on = [self._clock.now() + SEARCH_SECONDS]
+        entries = [entry for entry in entries if wanted(entry)]
+        due = [entry.due_at for entry in entries if not self._is_shunned(entry)]
+        if len(due) < len(entries):
+            look_on = [self._clock.now() + ANNOUNCED_SECONDS]
+        return min([*due, *look_on], default=None)
 
     async def _again(self, command: Claim) -> list[Job]:
         """What the same claim was given before and still has."""
         now = self._clock.now()
-        skew_seconds = self._charter.current.settings.clock_skew_seconds
+        skew = self._charter.current.settings.clock_skew_seconds
         leases = await self._index.leases_of(
-            command.operation, now - skew_seconds, now + command.lease_seconds + skew_seconds
+            command.operation, now - skew, now + command.lease_seconds / PACE + skew
         )
         found = await asyncio.gather(
             *(self._turns.tasks.read(task_key(entry.name)) for entry in leases)
@@ -215,7 +208,7 @@ class Claims:
             key=_place,
         )
 
-    async def _deal(self, wanted: Callable[[Ready], bool], round: _Round) -> bool:
+    async def _deal(self, wanted: Callable[[Ready], bool], round: Round) -> bool:
         """Looks for more candidates; False once everything was looked at."""
         if round.is_over:
             return False
@@ -228,15 +221,19 @@ class Claims:
             if is_all and self._scanner.mode == "scan":
                 round.begin({})
                 round.finish(self._shards)
+        of_interest = [entry for entry in entries if wanted(entry)]
+        filed_anew = await self._turns.ahead.file_anew(of_interest)
+        entries += [entry for entry in filed_anew if isinstance(entry, Ready)]
         self._hand = {entry.key: entry for entry in entries}
         self._dealt_at = self._services.clock.elapsed()
         return True
 
-    async def _look(self, wanted: Callable[[Ready], bool], round: _Round) -> list[Ready]:
+    async def _look(self, wanted: Callable[[Ready], bool], round: Round) -> list[Ready]:
         """The next page of each shard, each from where the last claim left it."""
         shards = round.begin(self._cursors)
         cursors = {shard: at for shard, at in self._cursors.items() if shard in shards}
         pages = await self._index.look(READY, shards, self._clock.now(), _on_keys(wanted), cursors)
+        round.searches += any(page.is_unfinished for page in pages)
         for page in pages:
             if page.cut_at is not None:
                 self._cursors[page.shard] = page.cut_at
@@ -287,13 +284,13 @@ class Claims:
         """The next candidates; some more than are missing where others may have been faster."""
         count = missing if self._spread == 1 else missing + SPARE_CANDIDATES
         count = min(count, CANDIDATES_AT_ONCE)
-        now, elapsed = self._clock.now(), self._services.clock.elapsed()
+        now = self._clock.now()
         due = sorted(
             entry
             for entry in self._hand.values()
             if entry.due_at <= now
             and entry.name not in self._under_way
-            and self._shunned.get(entry.name, 0) <= elapsed
+            and not self._is_shunned(entry)
             and wanted(entry)
         )
         first = due[: count * self._spread]
@@ -318,12 +315,24 @@ class Claims:
                 kept = await self._turns.settled(key, kept)
         except Corrupt as error:
             logger.warning("a job can't be claimed: %s", error)
-            self._shunned[entry.name] = self._services.clock.elapsed() + SHUNNED_SECONDS
+            self._shun(entry.name, SHUNNED_SECONDS)
             return None
         if kept is not None and is_stale(entry, kept.document):
             self._index.forget([entry])
             return None
+        if kept is None or not is_of(entry, kept.document):
+            self._shun(entry.key, ANNOUNCED_SECONDS)
+            return None
         return kept
+
+    def _shun(self, what: str, seconds: float) -> None:
+        now = self._services.clock.elapsed()
+        self._shunned = {known: until for known, until in self._shunned.items() if until > now}
+        self._shunned[what] = now + seconds
+
+    def _is_shunned(self, entry: Ready) -> bool:
+        until = max(self._shunned.get(entry.name, 0.0), self._shunned.get(entry.key, 0.0))
+        return until > self._services.clock.elapsed()
 
     async def _take_all(
         self, attempt: _Attempt, tasks: Sequence[Kept[Task]]
@@ -341,7 +350,9 @@ class Claims:
         """Whether tasks that were read before this was asked may be taken."""
         is_open = await self._charter.still_open()
         is_same = self._charter.current.paused == attempt.paused
-        attempt.is_over = not is_open or not is_same or bool(await attempt.again)
+        # Shielded: where nobody needs this any more, the claim itself still needs that answer.
+        again = asyncio.shield(attempt.again)
+        attempt.is_over = not is_open or not is_same or bool(await again)
         return not attempt.is_over
 
     async def _take(self, command: Claim, kept: Kept[Task], clearance: Clearance) -> Job | None:
@@ -357,7 +368,8 @@ class Claims:
         except TurnsLost:
             return None
         for job in jobs:
-            self._expiry.note(job.lease_until)
+            ends_by = self._clock.now() + command.lease_seconds / PACE
+            self._expiry.note(min(job.lease_until, ends_by))
         return jobs[0] if jobs else None
 
     def _may_go_on(self, attempt: _Attempt, won: Sequence[Job]) -> bool:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from penstock.engines.records.charters import charter_of, prepared
 from penstock.engines.records.tasks.positions import Positions
-from penstock.engines.records.tasks.stories import last_at, last_position
+from penstock.engines.records.tasks.stories import last_position, stamp_in
 from penstock.engines.requests import Work, decided
 from penstock.kernel.batch import Batch
 from penstock.kernel.events import (
@@ -26,6 +26,7 @@ from penstock.kernel.events import (
     commit_of,
 )
 from penstock.kernel.job import Job
+from penstock.kernel.stamps import Stamp, next_stamp
 from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import Hold, Scope
 from penstock.wire.record import Charter
@@ -50,6 +51,8 @@ class Decision(Struct, frozen=True):
     """Jobs that left to make room for it."""
     opening: Opening | None
     """The one of the events that takes a key."""
+    stamp: Stamp
+    """The job's time, as of which it was decided."""
 
 
 class Decider:
@@ -60,10 +63,10 @@ class Decider:
     def on_task(
         self, work: Work, task: Task, holdings: Sequence[Holding], charter: Charter, now: float
     ) -> Decision:
-        """`now` is this process's; a job's own time never goes back."""
-        at = max(round(now, 6), last_at(task))
+        """`now` is this process's; a job's own time never goes back, and goes on."""
+        stamp = next_stamp(stamp_in(task), now)
         state = _state(task, holdings, charter)
-        answer, events = self._run(work, state, at, _above(task, charter))
+        answer, events = self._run(work, state, stamp.at, _above(task, charter))
         changes = state.changed()
         return Decision(
             answer,
@@ -71,6 +74,7 @@ class Decider:
             state.tenancy(task.tenant).jobs.get(task.id),
             changes.left,
             next((event for event in events if takes_key(event, task.job)), None),
+            stamp,
         )
 
     def beside(
@@ -108,6 +112,8 @@ def _state(task: Task, holdings: Sequence[Holding], charter: Charter) -> QueueSt
     state = prepared(charter)
     if task.job is not None:
         state.adopt(task.job)
+    elif task.departed is not None:
+        state.departures.remember(task.tenant, task.id, task.departed)
     for held in holdings:
         if held.hold is not None:
             state.adopt_hold(held.tenant, held.scope, held.hold)

@@ -2,9 +2,8 @@
 
 The same kernel, the other way around. Where a store of records has one turn for a whole batch, an
 object store has no transaction over two objects: so every item of every command is a turn of its
-own (`turns`), on one task, and its key if it takes one. They run at the same time; only items that
-touch the same id or key wait for each other, in the order in which they were given. So batches are
-not atomic, and workers who do different jobs never meet.
+own (`turns`), on one task, and its key if it takes one. They run at the same time; only items of
+one id or key wait for each other. So batches are not atomic, and different jobs never meet.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from penstock.engines.records.tasks.expiry import Expiry
 from penstock.engines.records.tasks.following import Follower
 from penstock.engines.records.tasks.index import Index
 from penstock.engines.records.tasks.lanes import InOrder, Item, items_of, lanes
-from penstock.engines.records.tasks.looking import all_tasks, contents, state_of, survey
+from penstock.engines.records.tasks.looking import all_tasks, contents, state_of, survey, whole
 from penstock.engines.records.tasks.moving import Mover
 from penstock.engines.records.tasks.names import INDEX_MODES, SHARDS, TASKS
 from penstock.engines.records.tasks.positions import Positions
@@ -40,6 +39,7 @@ from penstock.engines.records.tasks.turns import Turns
 from penstock.engines.records.tasks.vacuum import Vacuum
 from penstock.engines.records.tasks.versions import history_in_versions
 from penstock.engines.requests import Query, Request
+from penstock.engines.room import vacuum_with_reserve
 from penstock.engines.side import SideObjects
 from penstock.engines.watching import Watcher
 from penstock.errors import Gap, PenstockError, QueueClosed, Unsupported
@@ -59,13 +59,13 @@ from penstock.kernel.commands import (
     Sweep,
 )
 from penstock.kernel.events import Cancelled, Completed, Event, Failed, JobEvent, commit_of
-from penstock.kernel.job import ABSENT, Job
+from penstock.kernel.job import Job
 from penstock.kernel.settings import Settings
 from penstock.ports.backend import Capabilities, Contents, Filter, IndexReport, Stats, VacuumReport
 from penstock.ports.store import ObjectStore, Versioned, Watchable
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
-from penstock.wire.task import Task, payload_of
+from penstock.wire.task import Task
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class TasksEngine(GroupCommit):
         self._on_close = on_close
         self._clock = CommitClock(store, services)
         self._registry = Presence(store, services)
-        self._side = SideObjects(store, services, self._clock)
+        self._side = SideObjects(store, services, self._clock, lambda: self._charter.swept_before)
         self._watcher = Watcher(store, TASKS, services)
         self._positions = Positions(services.luck)
         self._slots = asyncio.Semaphore(COMMANDS_AT_ONCE)
@@ -109,6 +109,7 @@ class TasksEngine(GroupCommit):
         self._turns = Turns(
             store, services, self._clock, decider, self._index, self._charter, tell
         )  # fmt: skip
+        self._shards = shards
         self._sweeper = Sweeper(store, self._index, self._turns, self._clock)
         self._expiry = Expiry(
             self._index, self._turns, self._clock, services, lambda: self.settings
@@ -139,6 +140,8 @@ class TasksEngine(GroupCommit):
             durability="strict",
             multi_process=True,
             offload=True,
+            shards="".join(self._shards),
+            selection="bounded",
         )
 
     @property
@@ -148,7 +151,6 @@ class TasksEngine(GroupCommit):
     async def _open(self) -> None:
         try:
             await self._charter.refresh()
-            await self._require_time()
         except BaseException:
             await self._on_close()
             raise
@@ -173,7 +175,7 @@ class TasksEngine(GroupCommit):
     async def _serve(self, requests: list[Request]) -> None:
         for request in requests:
             assert not isinstance(request.work, Query), "reads go straight to the store"
-            self._answer(request, await self._perform(request.work))
+            request.answer(await self._perform(request.work))
 
     async def _perform(self, command: AnyCommand) -> Any:
         match command:
@@ -201,6 +203,8 @@ class TasksEngine(GroupCommit):
     async def _each(self, items: Sequence[Item]) -> list[Any]:
         """One turn each; those that touch the same job or key one after the other."""
         outcomes: list[Any] = [None] * len(items)
+        unforeseen: list[Exception] = []
+        await self._require_time()
         asked_at = self._clock.now()
 
         async def walk(lane: Sequence[int]) -> None:
@@ -216,26 +220,27 @@ class TasksEngine(GroupCommit):
                     if len(items) == 1:
                         raise
                     outcome = error
+                except Exception as error:  # noqa: BLE001  # raised when all others are done
+                    unforeseen.append(error)
+                    continue
                 outcomes[place] = outcome
 
         await in_parallel(walk, lanes(items))
+        if unforeseen:
+            raise unforeseen[0]
         return outcomes
 
     async def _require_time(self) -> None:
-        """Refuses to write with a clock that is too far from the store's."""
-        if self._clock.is_due:
-            await self._clock.calibrate()
-            self._clock.require_close(self.settings.clock_skew_seconds)
+        await self._clock.ready_to_write(self.settings.clock_skew_seconds)
 
     # Reads
 
     async def get(self, tenant: str, ids: Sequence[str]) -> list[Job | None]:
         self._require_open()
-        await self._ready()
+        await self._charter.keep_fresh()
 
         async def look(id: str) -> Job | None:
-            job, kept = await self._turns.look(tenant, id)
-            return None if job is None or kept is None else _whole(job, kept.document)
+            return whole(*await self._turns.look(tenant, id))
 
         once = dict.fromkeys(ids)
         jobs = dict(zip(once, await in_parallel(look, once), strict=True))
@@ -255,19 +260,20 @@ class TasksEngine(GroupCommit):
 
     async def contents(self) -> Contents:
         at = await self._now()
-        tasks = [kept.document async for _, kept in all_tasks(self._store, self._turns)]
+        found = all_tasks(self._store, self._turns, only_looks=True)
+        tasks = [kept.document async for _, kept in found]
         held = [one async for one in self._turns.holders.all()]
         return contents(tasks, held, self._charter.object, self._charter.is_late, at)
 
-    async def history(self, tenant: str, id: str) -> list[JobEvent]:
+    async def history(self, tenant: str, id: str, life: int | None = None) -> list[JobEvent]:
         self._require_open()
-        await self._ready()
+        await self._charter.keep_fresh()
         _, kept = await self._turns.look(tenant, id)
         task = Task(tenant, id) if kept is None else kept.document
         if self._versions and stories.is_forgetful(task):
             assert isinstance(self._store, Versioned)
-            return await history_in_versions(self._store, tenant, id)
-        return history_of(task.events, tenant, id)
+            return await history_in_versions(self._store, tenant, id, life)
+        return history_of(task.events, tenant, id, life)
 
     async def events(
         self, tenant: str | None, since: int, *, follow: bool = True
@@ -300,14 +306,19 @@ class TasksEngine(GroupCommit):
         return now
 
     async def vacuum(self) -> VacuumReport:
-        await self._now()
+        self._require_open()
+        return await vacuum_with_reserve(self._store, self._clock.now(), self._vacuum)
+
+    async def _vacuum(self) -> VacuumReport:
+        await self._ready_for_care()
         return await Vacuum(self._store, self._turns, self._charter, self._clock).run()
 
     async def repair(self) -> IndexReport:
-        await self._now()
+        await self._ready_for_care()
         return await self._sweeper.run()
 
     async def keep(self, id: str, data: bytes) -> str:
+        await self._require_time()
         return await self._side.keep(id, data)
 
     async def fetch(self, key: str) -> bytes:
@@ -323,20 +334,25 @@ class TasksEngine(GroupCommit):
         await self._require_time()
         await self._charter.keep_fresh()
 
-    async def _now(self) -> float:
-        """The time as of which to look, with everything recorded that is dead by then."""
+    async def _ready_for_care(self) -> None:
+        """What is tidied is as of now, with everything recorded that is dead by then."""
         self._require_open()
         await self._require_time()
         await self._charter.refresh()
-        await self._expiry.run()
+        if self._charter.move is None:
+            await self._expiry.run()
+
+    async def _now(self) -> float:
+        """The time as of which to look, by a charter that is that of now."""
+        self._require_open()
+        await self._charter.refresh()
         return round(self._clock.now(), 6)
 
     async def _tasks_of(self, tenant: str) -> list[Task]:
         skip = self._charter.object.leaving
+        found = all_tasks(self._store, self._turns, tenant, skip=skip, only_looks=True)
         return [
-            kept.document
-            async for _, kept in all_tasks(self._store, self._turns, tenant, skip=skip)
-            if not self._charter.is_late(kept.document)
+            kept.document async for _, kept in found if not self._charter.is_late(kept.document)
         ]
 
     def _no_imports(self) -> Unsupported:
@@ -351,10 +367,8 @@ class TasksEngine(GroupCommit):
         await self._charter.keep_fresh()
         pending = await self._claims.next_due(self._claims.wanted(tenant, queues, types))
         lease_end = inf if self._expiry.next_end is None else self._expiry.next_end
-        return (
-            min(inf if pending is None else pending, lease_end + self.settings.clock_skew_seconds)
-            - at
-        )
+        expires_at = lease_end + self.settings.clock_skew_seconds
+        return min(inf if pending is None else pending, expires_at) - at
 
     async def _follow(self) -> None:
         """Says now and then that others may have done something, while somebody waits for it."""
@@ -384,13 +398,3 @@ class TasksEngine(GroupCommit):
             return None
         ends = Completed | Failed | Cancelled
         return next((e for e in reversed(kept.document.events) if isinstance(e, ends)), None)
-
-
-def _whole(job: Job, task: Task) -> Job:
-    """With the payload that a completed job has let go."""
-    enqueued = payload_of(job, task.events) if job.payload is ABSENT else None
-    if enqueued is None or job.payload_key is not None:
-        return job
-    whole: Job = job.__copy__()  # type: ignore[attr-defined]
-    whole.payload = enqueued.payload
-    return whole

@@ -15,13 +15,17 @@ from penstock.engines.calibration import CommitClock
 from penstock.engines.records.tasks.documents import Kept, in_parallel
 from penstock.engines.records.tasks.index import Index, entry_of, is_stale
 from penstock.engines.records.tasks.names import Leased, task_key
-from penstock.engines.records.tasks.stories import last_position, stretch_of
+from penstock.engines.records.tasks.stories import (
+    early_seconds,
+    last_position,
+    stamp_in,
+    time_in,
+)
 from penstock.engines.records.tasks.turns import Turns
-from penstock.engines.requests import Query
 from penstock.errors import Corrupt
+from penstock.kernel.commands import Expire
 from penstock.kernel.job import State
 from penstock.kernel.settings import Settings
-from penstock.kernel.state import QueueState
 from penstock.runtime.services import Services
 from penstock.wire.task import Task
 
@@ -50,7 +54,7 @@ class Expiry:
         """When the next lease that is known of ends."""
 
     def note(self, lease_until: float) -> None:
-        """A lease that this process was given."""
+        """A lease that this process was given, by its clock."""
         self.next_end = min(lease_until, self.next_end or inf)
 
     async def run_if_due(self) -> None:
@@ -61,8 +65,12 @@ class Expiry:
     async def run(self) -> int:
         """Takes back every dead lease there is; answers how many."""
         self._looked_at = self._services.clock.elapsed()
-        due, self.next_end = await self._index.leases_until(self._dead_by())
+        dead_by = self._dead_by()
+        leases = await self._index.leases_until(dead_by)
+        due = [entry for entry in leases if entry.until <= dead_by]
+        self.next_end = min((entry.until for entry in leases[len(due) :]), default=None)
         ended = await in_parallel(self._end, due)
+        await self._turns.ahead.file_anew(leases[len(due) :])
         return sum(ended)
 
     def _dead_by(self) -> float:
@@ -71,10 +79,11 @@ class Expiry:
     async def _end(self, entry: Leased) -> int:
         """Whether the lease was dead, as a number."""
         try:
-            kept = await self._turns.tasks.read(task_key(entry.name))
-            if kept is None:
-                return 0
-            return await self._judge(entry, kept)
+            key = task_key(entry.name)
+            kept = await self._turns.tasks.read(key)
+            if kept is not None:
+                kept = await self._turns.ahead.catch_up(key, kept)
+            return 0 if kept is None else await self._judge(entry, kept)
         except Corrupt as error:
             logger.warning("a lease is left alone: %s", error)
             return 0
@@ -88,16 +97,13 @@ class Expiry:
         if job is None or job.state is not State.RUNNING or last_position(task) < entry.position:
             # It announces a claim that is still under way.
             return 0
-        if job.lease_until is not None and job.lease_until > self._dead_by():
-            self.note(job.lease_until)
-            moved = entry_of(job)
+        dead_by = time_in(task, self._clock.now()) - self._settings().clock_skew_seconds
+        if job.lease_until is not None and job.lease_until > dead_by:
+            early = early_seconds(job, stamp_in(task))
+            self.note(job.lease_until - early)
+            moved = entry_of(job, early)
             if moved is not None and moved.key != entry.key:
-                await self._index.announce(job)
+                await self._index.announce(job, early)
                 self._index.forget([entry])
             return 0
-
-        def is_over(state: QueueState, at: float) -> bool:
-            now = state.tenancy(task.tenant).jobs.get(task.id)
-            return now is None or now.lease is None or stretch_of(now) != entry.position
-
-        return int(await self._turns.take(task.tenant, task.id, Query(is_over), kept))
+        return int(await self._turns.take(task.tenant, task.id, Expire(task.tenant), kept))

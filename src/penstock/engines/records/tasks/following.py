@@ -72,7 +72,8 @@ class Follower:
                 changed.append(entry)
         for start in range(0, len(changed), TASKS_PER_READ):
             listed_at = self._services.clock.now()
-            for entry, kept in await read_all(self._turns, changed[start : start + TASKS_PER_READ]):
+            some = changed[start : start + TASKS_PER_READ]
+            for entry, kept in await read_all(self._turns, some, only_looks=True):
                 events += self._of_task(entry.key, kept.document, kept.modified_at)
                 if kept.modified_at < listed_at - SETTLED_SECONDS:
                     self._known[entry.key] = stamp_of(entry)

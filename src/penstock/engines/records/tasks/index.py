@@ -49,7 +49,13 @@ WHOLE_ENTRIES_MAX: Final = 1_000
 """An index up to this size is read with one listing; a larger one shard by shard."""
 PAGE_ENTRIES: Final = 200
 """How many entries of one shard are taken in with one look."""
+LISTED_PER_PAGE_MAX: Final = 1_000
+"""How many names of one shard a look goes through for that: those of other queues and types lie
+between the wanted ones, and no look should have to list them all."""
 DELETIONS_AT_ONCE: Final = 16
+SEARCHES_PER_CLAIM_MAX: Final = 8
+"""After that many looks at what is not wanted a claim makes do with what it has, and the next one
+goes on from there."""
 
 
 class Page(Struct, frozen=True):
@@ -60,6 +66,34 @@ class Page(Struct, frozen=True):
     cut_at: str | None
     """Where to go on, if it was left before the end."""
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether it was left because of what is not wanted, so that more may be wanted."""
+        return self.cut_at is not None and len(self.keys) < PAGE_ENTRIES
+
+
+class Round:
+    """One claim's way through the shards: each from its cursor on, then from its beginning."""
+
+    def __init__(self, shards: Sequence[str]) -> None:
+        self._left = list(shards)
+        self._from_the_beginning: set[str] = set()
+        self.searches = 0
+        """Looks that ended among what is not wanted."""
+
+    @property
+    def is_over(self) -> bool:
+        return not self._left or self.searches >= SEARCHES_PER_CLAIM_MAX
+
+    def begin(self, cursors: Mapping[str, str]) -> list[str]:
+        self._from_the_beginning.update(shard for shard in self._left if shard not in cursors)
+        return list(self._left)
+
+    def finish(self, shards: Sequence[str]) -> None:
+        """The end of these was reached."""
+        over = self._from_the_beginning.intersection(shards)
+        self._left = [shard for shard in self._left if shard not in over]
+
 
 class Index:
     def __init__(self, store: ObjectStore, services: Services) -> None:
@@ -69,9 +103,9 @@ class Index:
         self._complaints = Complaints(logger, services.clock)
         self._is_large = {READY: False, LEASES: False}
 
-    async def announce(self, job: Job) -> Ready | Leased | None:
+    async def announce(self, job: Job, early_seconds: float) -> Ready | Leased | None:
         """Puts the entry of the stretch that the job is about to begin."""
-        entry = entry_of(job)
+        entry = entry_of(job, early_seconds)
         if entry is not None:
             await self._store.put(entry.key, b"", Overwrite())
         return entry
@@ -116,13 +150,11 @@ class Index:
             self._is_large[index] = False
         return pages
 
-    async def leases_until(self, until: float) -> tuple[list[Leased], float | None]:
-        """The leases that end by then as far as the index says, and when the next one does."""
+    async def leases_until(self, until: float) -> list[Leased]:
+        """The leases that end by then as far as the index says, and some that end later."""
         pages = await self.look(LEASES, SHARDS, until, _any)
         entries = parsed(leased_in, [key for page in pages for key in page.keys])
-        due = [entry for entry in entries if entry.until <= until]
-        later = [entry.until for entry in entries if entry.until > until]
-        return sorted(due, key=lambda entry: entry.until), min(later, default=None)
+        return sorted(entries, key=lambda entry: entry.until)
 
     async def leases_of(self, operation: str, since: float, until: float) -> list[Leased]:
         """The leases that a claim was given, whose ends were to be between these times."""
@@ -136,14 +168,15 @@ class Index:
     async def _page(
         self, index: str, shard: str, until: float, wanted: Callable[[str], bool], after: str
     ) -> Page:
-        last_minute, keys = minute_of(until), list[str]()
+        last_minute, keys, listed = minute_of(until), list[str](), 0
         async for entry in self._store.list(f"{index}{shard}/", after):
             if minute_in(entry.key) > last_minute:
                 break
             if wanted(entry.key):
                 keys.append(entry.key)
-                if len(keys) == PAGE_ENTRIES:
-                    return Page(shard, keys, entry.key)
+            listed += 1
+            if len(keys) == PAGE_ENTRIES or listed == LISTED_PER_PAGE_MAX:
+                return Page(shard, keys, entry.key)
         return Page(shard, keys, None)
 
     async def _keys(self, folder: str) -> list[str]:
@@ -157,36 +190,43 @@ class Index:
                 self._complaints.trouble("deleting a stale index entry", error)
 
 
-def entry_of(job: Job) -> Ready | Leased | None:
-    """What the job has to have in an index, as it is."""
+def entry_of(job: Job, early_seconds: float) -> Ready | Leased | None:
+    """What the job has to have in an index, as it is; so much sooner than its own time says."""
     name, position = task_name(job.tenant, job.id), stretch_of(job)
     if job.state is State.PENDING:
-        return Ready(job.priority, job.run_at, position, tags(job.queue, job.type), name)
+        due_at = job.run_at - early_seconds
+        return Ready(job.priority, due_at, position, tags(job.queue, job.type), name)
     if job.state is State.RUNNING:
         assert job.lease is not None
         assert job.lease_until is not None
-        return Leased(claim_tag(job.lease.secret), job.lease_until, position, name)
+        until = job.lease_until - early_seconds
+        return Leased(claim_tag(job.lease.secret), until, position, name)
     return None
 
 
 def old_entry(task: Task) -> Ready | Leased | None:
     """The entry that the task's job was given: a lease's does not move with every heartbeat."""
-    entry = None if task.job is None else entry_of(task.job)
+    entry = None if task.job is None else entry_of(task.job, task.early_seconds)
     if isinstance(entry, Leased):
         for event in reversed(task.events):
             if isinstance(event, Claimed | Adopted) and event.position == entry.position:
-                until = event.lease_until or entry.until
-                return msgspec.structs.replace(entry, until=until)
+                if event.lease_until is not None:
+                    until = event.lease_until - task.early_seconds
+                    entry = msgspec.structs.replace(entry, until=until)
+                return entry
     return entry
 
 
 def is_stale(entry: Ready | Leased, task: Task) -> bool:
     """Whether the entry stands for what the job was, or never became."""
+    return not is_of(entry, task) and last_position(task) >= entry.position
+
+
+def is_of(entry: Ready | Leased, task: Task) -> bool:
+    """Whether the entry stands for what the job is."""
     state = State.PENDING if isinstance(entry, Ready) else State.RUNNING
     job = task.job
-    if job is not None and job.state is state and stretch_of(job) == entry.position:
-        return False
-    return last_position(task) >= entry.position
+    return job is not None and job.state is state and stretch_of(job) == entry.position
 
 
 def parsed(parse: Callable[[str], E], keys: Iterable[str]) -> list[E]:

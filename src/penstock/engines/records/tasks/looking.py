@@ -10,18 +10,19 @@ from penstock.engines.records.charters import prepared
 from penstock.engines.records.tasks.documents import Kept, in_parallel
 from penstock.engines.records.tasks.holders import hold_in
 from penstock.engines.records.tasks.names import TASKS, name_in, tenant_prefix
-from penstock.engines.records.tasks.stories import last_position
+from penstock.engines.records.tasks.stories import last_position, time_in
 from penstock.engines.records.tasks.turns import Turns
 from penstock.errors import Corrupt
+from penstock.kernel.departures import Departed
 from penstock.kernel.events import commit_of
-from penstock.kernel.job import State
+from penstock.kernel.job import ABSENT, Job, State
 from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import Hold, Scope
 from penstock.ports.backend import Contents, TenantContents
-from penstock.ports.records import Count, Survey, Waiting
+from penstock.ports.counters import Count, Survey, Waiting
 from penstock.ports.store import Entry, ObjectStore
 from penstock.wire.record import Charter
-from penstock.wire.task import CharterObject, KeyObject, Task
+from penstock.wire.task import CharterObject, KeyObject, Task, payload_of
 
 logger = logging.getLogger(__name__)
 
@@ -43,10 +44,12 @@ async def all_tasks(
     *,
     skip: Iterable[str] = (),
     known: Mapping[str, Stamp] | None = None,
+    only_looks: bool = False,
 ) -> AsyncIterator[tuple[Entry, Kept[Task]]]:
     """Every task that can be read, of one tenant or of all, in no order.
 
-    Those of `known` are left out that are still as they were.
+    Those of `known` are left out that are still as they were. Openings that have become true are
+    put, unless one `only_looks`.
     """
     prefix = "" if tenant is None else tenant_prefix(tenant)
     skipped, entries, known = frozenset(skip), list[Entry](), known or {}
@@ -58,18 +61,20 @@ async def all_tasks(
         ):
             entries.append(entry)
         if len(entries) == TASKS_PER_READ:
-            for each in await read_all(turns, entries):
+            for each in await read_all(turns, entries, only_looks=only_looks):
                 yield each
             entries = []
-    for each in await read_all(turns, entries):
+    for each in await read_all(turns, entries, only_looks=only_looks):
         yield each
 
 
-async def read_all(turns: Turns, entries: Sequence[Entry]) -> list[tuple[Entry, Kept[Task]]]:
+async def read_all(
+    turns: Turns, entries: Sequence[Entry], *, only_looks: bool
+) -> list[tuple[Entry, Kept[Task]]]:
     async def read(entry: Entry) -> Kept[Task] | None:
         try:
             kept = await turns.tasks.read(entry.key)
-            return kept and await turns.settled(entry.key, kept)
+            return kept if kept is None or only_looks else await turns.settled(entry.key, kept)
         except Corrupt as error:
             # One that somebody has altered must not hide all others; `doctor` names it too.
             logger.warning("a job is left out: %s", error)
@@ -77,6 +82,18 @@ async def read_all(turns: Turns, entries: Sequence[Entry]) -> list[tuple[Entry, 
 
     found = await in_parallel(read, entries)
     return [(entry, kept) for entry, kept in zip(entries, found, strict=True) if kept is not None]
+
+
+def whole(job: Job | None, kept: Kept[Task] | None) -> Job | None:
+    """With the payload that a completed job has let go."""
+    if job is None or kept is None or job.payload is not ABSENT or job.payload_key is not None:
+        return job
+    enqueued = payload_of(job, kept.document.events)
+    if enqueued is None:
+        return job
+    with_payload: Job = job.__copy__()  # type: ignore[attr-defined]
+    with_payload.payload = enqueued.payload
+    return with_payload
 
 
 async def state_of(tasks: Iterable[Task], charter: Charter) -> QueueState:
@@ -91,7 +108,7 @@ def survey(tasks: Sequence[Task], charter: CharterObject, tenant: str, at: float
     """Counts as of a time: a job that has outlived its retention by then has left."""
     state = prepared(charter.charter)
     counts: dict[tuple[str, State], list[int]] = {}
-    times: dict[str, list[float]] = {}
+    times: dict[tuple[str, str], list[float]] = {}
 
     def count(queue: str, one: State, number: int, *, has_left: bool) -> None:
         numbers = counts.setdefault((queue, one), [0, 0])
@@ -107,9 +124,11 @@ def survey(tasks: Sequence[Task], charter: CharterObject, tenant: str, at: float
         if job is None:
             continue
         state.adopt(job)
-        count(job.queue, job.state, 1, has_left=state.find(tenant, job.id, at) is None)
+        count(
+            job.queue, job.state, 1, has_left=state.find(tenant, job.id, time_in(task, at)) is None
+        )
         if job.state is State.PENDING:
-            times.setdefault(job.queue, []).append(job.run_at)
+            times.setdefault((job.queue, job.type), []).append(job.run_at - task.early_seconds)
     newest = max((last_position(task) for task in tasks), default=0)
     if charter.events:
         newest = max(newest, charter.events[-1].position)
@@ -117,8 +136,8 @@ def survey(tasks: Sequence[Task], charter: CharterObject, tenant: str, at: float
         commit_of(newest),
         [Count(queue, one, now, left) for (queue, one), (now, left) in sorted(counts.items())],
         [
-            Waiting(queue, min(due), sum(time > at for time in due))
-            for queue, due in sorted(times.items())
+            Waiting(queue, type, len(due), min(due), sum(time > at for time in due))
+            for (queue, type), due in sorted(times.items())
         ],
     )
 
@@ -147,12 +166,21 @@ def contents(
         if hold.until > state.as_of(at) and not is_live:
             scope = (one.queue, one.type, one.key)
             keys.setdefault(one.tenant, []).append((scope, hold))
+    departed: dict[str, list[tuple[str, Departed]]] = {}
+    for task in tasks:
+        if task.departed is not None:
+            state.departures.remember(task.tenant, task.id, task.departed)
+        if not is_late(task) and state.find(task.tenant, task.id, at) is None:
+            left = state.departed(task.tenant, task.id, at)
+            if left is not None:
+                departed.setdefault(task.tenant, []).append((task.id, left))
     tenants = [
         TenantContents(
             name,
             sum(state.find(name, id, at) is not None for id in tenancy.jobs),
             sorted(tenancy.paused),
             keys.get(name, []),
+            departed.get(name, []),
         )
         for name, tenancy in sorted(state.tenants.items())
     ]

@@ -23,13 +23,14 @@ from penstock.engines.records.tasks.charter import CharterStore
 from penstock.engines.records.tasks.decisions import Decider, Holding
 from penstock.engines.records.tasks.documents import in_parallel
 from penstock.engines.records.tasks.looking import TASKS_PER_READ, all_tasks
-from penstock.engines.records.tasks.names import TASKS
+from penstock.engines.records.tasks.names import TASKS, task_key, task_name
 from penstock.engines.records.tasks.turns import TURNS_LOST_MAX, Turns, TurnsLost
 from penstock.errors import MoveProblem, PenstockError
 from penstock.kernel.commands import (
     Adopt,
     BeginFilling,
     CarriedKey,
+    CarryDepartures,
     CarryKeys,
     EndFilling,
     FindConflicts,
@@ -70,6 +71,11 @@ class Mover:
             case CarryKeys():
                 carried = [await self._carry(command, one) for one in command.keys]
                 return sum(carried)
+            case CarryDepartures():
+                noted = await in_parallel(
+                    lambda one: self._carry_departure(command, one), command.departed
+                )
+                return sum(noted)
             case EndFilling():
                 return await self._open(command)
             case FindConflicts():
@@ -187,6 +193,25 @@ class Mover:
             if await self._turns.holders.carry(holding[1], carries[0]):
                 return 1
         raise TurnsLost(self._store.name, carried.key, f"{TURNS_LOST_MAX} turns in a row were lost")
+
+    async def _carry_departure(self, command: CarryDepartures, id: str) -> int:
+        departed = command.departed[id]
+        one = replace(command, departed={id: departed})
+        key = task_key(task_name(command.tenant, id))
+        for _ in range(TURNS_LOST_MAX):
+            kept = await self._turns.read(command.tenant, id)
+            task = Task(command.tenant, id) if kept is None else kept.document
+            answer, events = self._decider.beside(
+                one, task, (), self._charter.current, self._clock.now()
+            )
+            if isinstance(answer, PenstockError):
+                raise answer
+            if not events:
+                return 0
+            after = replace(task, departed=departed, quiet=True, sealed=command.move)
+            if await self._turns.tasks.put(key, kept, after) is not None:
+                return 1
+        raise TurnsLost(self._store.name, key, f"{TURNS_LOST_MAX} turns in a row were lost")
 
     async def _conflicts(self, tenant: str, new: Newcomer) -> list[str]:
         conflicts, _, _ = await self._decided(FindConflicts(tenant, [new]), new)

@@ -26,7 +26,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from penstock.engines.names import encoded
+from penstock.engines.names import NAME_CHARACTERS_MAX, cut, encoded
 from penstock.kernel.tenancy import Scope
 
 TASKS: Final = "tasks/"
@@ -40,10 +40,6 @@ INDEX_MODES: Final = ("index-only", "hybrid", "scan")
 """Where claims look for candidates; the first is the default."""
 
 TENANT_CHARACTERS_MAX: Final = 64
-ID_CHARACTERS_MAX: Final = 96
-_CUT: Final = "=="
-"""In an encoded name `=` is followed by two hex digits, so nothing else looks like a cut."""
-_DIGEST_CHARACTERS: Final = 32
 _CLAIM_CHARACTERS: Final = 16
 _TAG_CHARACTERS: Final = 6
 _SUFFIX: Final = ".json"
@@ -83,12 +79,12 @@ class Leased(Struct, frozen=True):
 
 
 def task_name(tenant: str, id: str) -> str:
-    return f"{tenant_prefix(tenant)}{_cut(encoded(id), ID_CHARACTERS_MAX)}"
+    return f"{tenant_prefix(tenant)}{cut(encoded(id), NAME_CHARACTERS_MAX)}"
 
 
 def tenant_prefix(tenant: str) -> str:
     """What the names of all tasks of a tenant, and of nobody else's, begin with."""
-    return f"{_cut(encoded(tenant), TENANT_CHARACTERS_MAX)}."
+    return f"{cut(encoded(tenant), TENANT_CHARACTERS_MAX)}."
 
 
 def task_key(name: str) -> str:
@@ -176,13 +172,6 @@ def _split(at: float) -> tuple[int, int]:
 
 def _joined(minute: str, milliseconds: str) -> float:
     return int(minute) * _MINUTE_SECONDS + int(milliseconds) / 1_000
-
-
-def _cut(name: str, characters_max: int) -> str:
-    if len(name) <= characters_max:
-        return name
-    kept = characters_max - len(_CUT) - _DIGEST_CHARACTERS
-    return f"{name[:kept]}{_CUT}{_digest(name)[:_DIGEST_CHARACTERS]}"
 
 
 def _digest(text: str) -> str:

@@ -13,14 +13,14 @@ from math import inf
 from typing import Final
 
 from penstock.engines.records.tasks.documents import in_parallel
-from penstock.engines.records.tasks.index import entry_of
+from penstock.engines.records.tasks.index import old_entry
 from penstock.engines.records.tasks.looking import ENDED_KNOWN_MAX, Stamp, stamp_of
 from penstock.engines.records.tasks.names import INDEX_MODES, TASKS, Ready
 from penstock.engines.records.tasks.turns import Turns
 from penstock.errors import Corrupt
-from penstock.kernel.job import Job
 from penstock.ports.store import Entry, ObjectStore
 from penstock.runtime.services import Services
+from penstock.wire.task import Task
 
 logger = logging.getLogger(__name__)
 
@@ -55,8 +55,8 @@ class Scanner:
         found: list[Entry] = []
         for shard in shards:
             found += await self._next(shard)
-        jobs = await in_parallel(self._job, found)
-        entries = [entry_of(job) for job in jobs if job is not None]
+        tasks = await in_parallel(self._task, found)
+        entries = [old_entry(task) for task in tasks if task is not None]
         is_all = not any(shard in self._cursors for shard in shards)
         return [entry for entry in entries if isinstance(entry, Ready)], is_all
 
@@ -71,7 +71,7 @@ class Scanner:
         self._cursors.pop(shard, None)
         return found
 
-    async def _job(self, entry: Entry) -> Job | None:
+    async def _task(self, entry: Entry) -> Task | None:
         try:
             kept = await self._turns.tasks.read(entry.key)
             if kept is not None:
@@ -79,8 +79,9 @@ class Scanner:
         except Corrupt as error:
             logger.warning("a job can't be looked at: %s", error)
             return None
-        job = None if kept is None else kept.document.job
+        task = None if kept is None else kept.document
+        job = None if task is None else task.job
         is_old = entry.modified_at < self._services.clock.now() - IDLE_SCAN_SECONDS
         if is_old and (job is None or job.is_terminal) and len(self._ended) < ENDED_KNOWN_MAX:
             self._ended[entry.key] = stamp_of(entry)
-        return job
+        return task

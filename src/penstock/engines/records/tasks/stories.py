@@ -10,8 +10,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from penstock.kernel.departures import REMEMBERED_SECONDS, Departed
 from penstock.kernel.events import Enqueued, Extended, JobEvent, Progressed
 from penstock.kernel.job import Job, State
+from penstock.kernel.stamps import Stamp, next_stamp, stamp_of
 from penstock.kernel.transitions import apply, born
 from penstock.wire.task import Opening, Task
 
@@ -27,34 +29,42 @@ Left = dict[str, dict[State, int]]
 
 
 def advanced(
-    task: Task, modified_at: float | None, events: Sequence[JobEvent], job: Job, left: Iterable[Job]
+    task: Task,
+    modified_at: float | None,
+    events: Sequence[JobEvent],
+    job: Job,
+    left: Iterable[Job],
+    stamp: Stamp,
 ) -> Task:
     """After these events. `modified_at` is when the document that they were decided on was put."""
+    is_new = task.job is None or stretch_of(task.job) != stretch_of(job)
     return replace(
         voided(task, modified_at),
         job=job,
         events=_trimmed((*task.events, *events)),
         left=with_left(task.left, left),
         quiet=False,
+        stamp=_kept(stamp),
+        early_seconds=early_seconds(job, stamp) if is_new else task.early_seconds,
     )
 
 
-def opening(task: Task, event: Opening, modified_at: float | None) -> Task:
+def opening(task: Task, event: Opening, modified_at: float | None, stamp: Stamp) -> Task:
     """The same, about to take its key by this event."""
     # Another's opening that stands there was given up on.
-    return replace(voided(task, modified_at), opening=event)
+    return replace(voided(task, modified_at), opening=event, stamp=_kept(stamp))
 
 
 def opened(task: Task) -> Task:
     """Its key's object names the opening: it is true."""
     event = task.opening
     assert event is not None
-    task = replace(task, opening=None)
+    task, stamp = replace(task, opening=None), task.stamp or Stamp(event.at, event.at)
     if isinstance(event, Enqueued):
         left = () if task.job is None else (task.job,)
-        return advanced(task, None, [event], born(event), left)
+        return advanced(task, None, [event], born(event, _operations(task)), left, stamp)
     assert task.job is not None
-    return advanced(task, None, [event], apply(task.job, event), ())
+    return advanced(task, None, [event], apply(task.job, event), (), stamp)
 
 
 def voided(task: Task, modified_at: float | None) -> Task:
@@ -66,22 +76,32 @@ def voided(task: Task, modified_at: float | None) -> Task:
     return replace(task, opening=None, voided=positions, late=late, quiet=True)
 
 
-def departed(task: Task, modified_at: float) -> Task:
+def departed(task: Task, modified_at: float, now: float) -> Task:
     """Its job has left; its events stay."""
     assert task.job is not None
     left, late = with_left(task.left, [task.job]), _late(task, modified_at)
-    return replace(task, job=None, left=left, late=late, quiet=True)
+    behind = Departed(now + REMEMBERED_SECONDS, task.job.operations)
+    return replace(task, job=None, departed=behind, left=left, late=late, quiet=True)
 
 
 def emptied(task: Task) -> Task:
     """Without its events, which nobody needs any more."""
     left = task.left if task.job is None else with_left(task.left, [task.job])
-    return replace(task, job=None, left=left, late=(), voided=(), quiet=True, events=())
+    return replace(
+        task, job=None, departed=None, left=left, late=(), voided=(), quiet=True, events=()
+    )
 
 
 def sealed(task: Task, modified_at: float, move: str) -> Task:
     """The same, put by a move, so that whoever has read it before can change it no more."""
     return replace(voided(task, modified_at), sealed=move)
+
+
+def timed(task: Task, modified_at: float, stamp: Stamp) -> Task:
+    """The same, its time going on from that clock on, and its entry filed by it."""
+    early = 0.0 if task.job is None else early_seconds(task.job, stamp)
+    late = _late(task, modified_at)
+    return replace(task, stamp=_kept(stamp), early_seconds=early, late=late, quiet=True)
 
 
 def taken_back(task: Task) -> Task:
@@ -114,6 +134,22 @@ def last_at(task: Task) -> float:
     return task.events[-1].at if task.events else 0.0
 
 
+def stamp_in(task: Task) -> Stamp:
+    """Its newest time."""
+    return task.stamp or stamp_of(last_at(task), None)
+
+
+def time_in(task: Task, clock: float) -> float:
+    """The time of this job when that is the clock's."""
+    return next_stamp(stamp_in(task), clock).at
+
+
+def early_seconds(job: Job, stamp: Stamp) -> float:
+    """By how much the clock is behind the job's own time when it is due, or its lease over."""
+    due_at = job.run_at if job.state is State.PENDING else job.lease_until
+    return 0.0 if due_at is None else round(due_at - stamp.clock_at(due_at), 6)
+
+
 def is_late(task: Task, modified_at: float) -> bool:
     """Whether it was put long after its last event."""
     return modified_at - last_at(task) >= LATE_SECONDS
@@ -141,6 +177,17 @@ def with_left(left: Left, jobs: Iterable[Job]) -> Left:
         states = counts.setdefault(job.queue, {})
         states[job.state] = states.get(job.state, 0) + 1
     return counts
+
+
+def _kept(stamp: Stamp) -> Stamp | None:
+    return None if stamp.lagging_clock is None else stamp
+
+
+def _operations(task: Task) -> tuple[str, ...]:
+    """The calls that began the lives that the id has had."""
+    if task.job is not None:
+        return task.job.operations
+    return () if task.departed is None else task.departed.operations
 
 
 def _trimmed(events: tuple[JobEvent, ...]) -> tuple[JobEvent, ...]:

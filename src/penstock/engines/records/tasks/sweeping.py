@@ -84,6 +84,8 @@ class Sweeper:
             # Were it true, it would have been settled when it was read.
             await self._turns.void(key, kept)
             self._settled += 1
+        await self._turns.ahead.catch_up(key, kept)
+        await self._turns.ahead.file_anew(entry for entry, _ in filed)
         wanted = old_entry(task)
         self._remove(
             [
@@ -95,7 +97,7 @@ class Sweeper:
         )
         if wanted is not None and not any(_stands_for(entry, wanted) for entry, _ in filed):
             assert task.job is not None
-            await self._index.announce(task.job)
+            await self._index.announce(task.job, task.early_seconds)
             self._added += 1
 
     async def _judge_alone(self, name: str, filed: list[tuple[Ready | Leased, float]]) -> None:

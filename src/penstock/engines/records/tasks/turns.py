@@ -25,8 +25,11 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
+import msgspec
+
 from penstock.engines.calibration import CommitClock
 from penstock.engines.records.tasks import stories
+from penstock.engines.records.tasks.ahead import Ahead
 from penstock.engines.records.tasks.decisions import Decider, Decision, Holding
 from penstock.engines.records.tasks.documents import Documents, Kept
 from penstock.engines.records.tasks.holders import Holders, hold_in, is_named, scope_of
@@ -34,8 +37,8 @@ from penstock.engines.records.tasks.index import Index, old_entry
 from penstock.engines.records.tasks.names import task_key, task_name
 from penstock.engines.requests import Query, Work
 from penstock.errors import Corrupt, MoveProblem, OutcomeUnknown, PenstockError, StoreUnavailable
-from penstock.kernel.commands import Adopt, Enqueue, Replay
-from penstock.kernel.events import Event, JobEvent
+from penstock.kernel.commands import Adopt, Enqueue, Expire, Replay
+from penstock.kernel.events import Event, Failed, JobEvent, Retried
 from penstock.kernel.job import Job, State
 from penstock.kernel.moves import Move
 from penstock.kernel.state import QueueState
@@ -43,7 +46,7 @@ from penstock.kernel.tenancy import Scope
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
 from penstock.wire.record import Charter
-from penstock.wire.task import KeyObject, Opening, Task, decode_task, encode_task
+from penstock.wire.task import KeyObject, Task, decode_task, encode_task
 
 RETRY_SECONDS: Final = 0.002
 RETRY_SECONDS_MAX: Final = 0.5
@@ -89,6 +92,7 @@ class Turns:
             store, services, encode_task, decode_task, stories.shows
         )
         self.holders = Holders(store, services)
+        self.ahead = Ahead(store.name, self.tasks, index, clock)
         self._store = store
         self._services = services
         self._clock = clock
@@ -98,29 +102,29 @@ class Turns:
         self._tell = tell
         self._held: OrderedDict[str, Kept[Task]] = OrderedDict()
 
-    async def read(self, tenant: str, id: str) -> Kept[Task] | None:
-        """The task as it is now for everybody: with its opening, if that has become true."""
+    async def read(self, tenant: str, id: str, *, only_looks: bool = False) -> Kept[Task] | None:
+        """The task as it is now for everybody: an opening that has become true is put first.
+
+        One who `only_looks` gets it as it is stored, and puts nothing.
+        """
         key = task_key(task_name(tenant, id))
         kept = await self.tasks.read(key)
         if kept is None:
             return None
         if (kept.document.tenant, kept.document.id) != (tenant, id):
             raise Corrupt(key, "it is that of another job")
-        return await self.settled(key, kept)
+        return kept if only_looks else await self.settled(key, kept)
 
     async def look(self, tenant: str, id: str) -> tuple[Job | None, Kept[Task] | None]:
-        """The job, unless it has outlived its retention, and its task; a dead lease is ended."""
+        """The job, unless it has outlived its retention, and its task; nothing is put for it."""
 
         def look(state: QueueState, at: float) -> Job | None:
-            return state.find(tenant, id, at)
+            return state.look(tenant, id, at)
 
-        kept = await self.read(tenant, id)
+        kept = await self.read(tenant, id, only_looks=True)
         if kept is None:
             return None, None
-        job = await self.take(tenant, id, Query(look), kept)
-        if self._has_dead_lease(kept.document.job):
-            kept = await self.read(tenant, id)
-        return job, kept
+        return await self.take(tenant, id, Query(look), kept), kept
 
     async def take(
         self,
@@ -191,13 +195,13 @@ class Turns:
             events = decision.events
             is_undone = not events or (is_first and await self._is_taken_back(key, events[-1]))
         except PenstockError as error:
-            raise OutcomeUnknown("enqueue", (id,)) from error
+            raise OutcomeUnknown("enqueue", ids=(id,)) from error
         if is_undone and await self._charter.still_open():
             # It was reopened meanwhile, and somebody may have seen the job.
             return await self.take(work.tenant, id, work)
         if not is_undone:
             # Those who move the queue may take it along.
-            raise OutcomeUnknown("enqueue", (id,))
+            raise OutcomeUnknown("enqueue", ids=(id,))
         raise move.refusal()
 
     async def _is_taken_back(self, key: str, event: JobEvent) -> bool:
@@ -233,13 +237,16 @@ class Turns:
             holding, holders[scope] = await self.holding(task, scope)
             holdings.append(holding)
         charter = self._charter.current
+        # A command that came before the last put is not from a clock that was set back.
+        now = max(now, min(stories.stamp_in(task).clock, self._clock.now()))
         decision = self._decider.on_task(work, task, holdings, charter, now)
+        self.ahead.warn(task, decision.stamp)
         if isinstance(decision.answer, MoveProblem):
             raise decision.answer
         if decision.opening is None or len(decision.events) == 1:
             return decision, holders, True
         # What comes before the opening is true at once, and so has a turn of its own.
-        first = self._decider.on_task(Query(_nothing), task, (), charter, now)
+        first = self._decider.on_task(Expire(task.tenant), task, (), charter, now)
         return first, holders, False
 
     async def holding(self, task: Task, scope: Scope) -> tuple[Holding, Kept[KeyObject] | None]:
@@ -249,10 +256,21 @@ class Turns:
         said = holder.document
         if said.id == task.id:
             return Holding(task.tenant, scope, hold_in(said, task), None), holder
+        kept = await self.read(task.tenant, said.id)
+        if kept is not None:
+            kept = await self.ahead.catch_up(task_key(task_name(task.tenant, said.id)), kept)
+        if kept is not None and self._has_dead_lease(kept.document):
+            await self.take(task.tenant, said.id, Expire(task.tenant), kept)
         job, kept = await self.look(task.tenant, said.id)
-        if kept is not None and self._charter.is_late(kept.document):
+        if kept is None:
+            return Holding(task.tenant, scope, hold_in(said, None), job), holder
+        if self._charter.is_late(kept.document):
             return Holding(task.tenant, scope, None, None), holder
-        hold = hold_in(said, None if kept is None else kept.document)
+        hold = hold_in(said, kept.document)
+        if hold is not None and hold.until is not None:
+            # It goes by the holder's time.
+            until = stories.stamp_in(kept.document).clock_at(hold.until)
+            hold = msgspec.structs.replace(hold, until=until)
         return Holding(task.tenant, scope, hold, job), holder
 
     async def _put(
@@ -266,16 +284,18 @@ class Turns:
     ) -> bool:
         """Whether it stands; False: somebody else was faster, or it must not."""
         if decision.opening is not None:
-            return await self._take_key(key, kept, task, decision.opening, holders)
+            return await self._take_key(key, kept, task, decision, holders)
         job, before = decision.job, task.job
         assert job is not None
+        modified_at = None if kept is None else kept.modified_at
+        after = stories.advanced(
+            task, modified_at, decision.events, job, decision.left, decision.stamp
+        )
         is_new = before is None or stories.stretch_of(before) != stories.stretch_of(job)
-        entry = await self._index.announce(job) if is_new else None
+        entry = await self._index.announce(job, after.early_seconds) if is_new else None
         if clearance is not None and not await clearance:
             self._index.forget([entry])
             return False
-        modified_at = None if kept is None else kept.modified_at
-        after = stories.advanced(task, modified_at, decision.events, job, decision.left)
         put = await self.tasks.put(key, kept, after)
         if put is None:
             self._index.forget([entry])
@@ -291,12 +311,15 @@ class Turns:
         key: str,
         kept: Kept[Task] | None,
         task: Task,
-        event: Opening,
+        decision: Decision,
         holders: Found,
     ) -> bool:
         """The three steps of `holders`."""
+        event = decision.opening
+        assert event is not None
         modified_at = None if kept is None else kept.modified_at
-        put = await self.tasks.put(key, kept, stories.opening(task, event, modified_at))
+        after = stories.opening(task, event, modified_at, decision.stamp)
+        put = await self.tasks.put(key, kept, after)
         if put is None or put.version is None:
             return False
         scope = scope_of(put.document)
@@ -308,7 +331,7 @@ class Turns:
             return await self._confirm(key, put) is not None
         except PenstockError as error:
             # It is true, but whoever asked would not be told by whom it gets finished.
-            raise OutcomeUnknown(event.event, (event.id,)) from error
+            raise OutcomeUnknown(event.event, ids=(event.id,)) from error
 
     async def _confirm(self, key: str, kept: Kept[Task]) -> Kept[Task] | None:
         """Step 3, by whomever. None: it was given up just before its key was taken."""
@@ -317,7 +340,7 @@ class Turns:
         while True:
             after = stories.opened(kept.document)
             assert after.job is not None
-            await self._index.announce(after.job)
+            await self._index.announce(after.job, after.early_seconds)
             put = await self.tasks.put(key, kept, after)
             if put is not None:
                 self._index.forget([old_entry(kept.document)])
@@ -336,15 +359,19 @@ class Turns:
         job = put.document.job
         if put.version is None or job is None or job.state is not State.RUNNING:
             return
+        if any(isinstance(one, Retried | Failed) and one.traceback for one in put.document.events):
+            # Up to 4 KiB an attempt would stay in memory: what failed before is read again.
+            return
         self._held[key] = put
         while len(self._held) > HELD_MAX:
             self._held.popitem(last=False)
 
-    def _has_dead_lease(self, job: Job | None) -> bool:
+    def _has_dead_lease(self, task: Task) -> bool:
+        job = task.job
         if job is None or job.lease_until is None:
             return False
         skew_seconds = self._charter.current.settings.clock_skew_seconds
-        return job.lease_until + skew_seconds <= self._clock.now()
+        return job.lease_until + skew_seconds <= stories.time_in(task, self._clock.now())
 
 
 def _scopes(work: Work, task: Task) -> list[Scope]:
@@ -363,7 +390,3 @@ def _scopes(work: Work, task: Task) -> list[Scope]:
 
 def _may_take_key(work: Work) -> bool:
     return isinstance(work, Enqueue | Adopt | Replay)
-
-
-def _nothing(state: QueueState, at: float) -> None:
-    """Only so that dead leases are ended."""

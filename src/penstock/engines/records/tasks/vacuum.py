@@ -31,6 +31,7 @@ from penstock.engines.records.tasks.looking import all_tasks
 from penstock.engines.records.tasks.positions import position_at, time_of
 from penstock.engines.records.tasks.turns import Turns
 from penstock.kernel.commands import Sweep
+from penstock.kernel.decide import named_at
 from penstock.kernel.events import (
     SYSTEM_TENANT,
     Adopted,
@@ -98,7 +99,7 @@ class Vacuum:
             task, job = kept.document, kept.document.job
             if job is not None:
                 state.adopt(job)
-                if state.find(job.tenant, job.id, now) is not None:
+                if state.find(job.tenant, job.id, stories.time_in(task, now)) is not None:
                     self._named.update(_names(task))
                     if job.state is State.COMPLETED and job.archived_at is None:
                         assert job.ended_at is not None
@@ -127,7 +128,9 @@ class Vacuum:
 
     async def _depart_one(self, found: Found) -> None:
         key, kept = found
-        await self._turns.tasks.put(key, kept, stories.departed(kept.document, kept.modified_at))
+        at = stories.time_in(kept.document, self._clock.now())
+        after = stories.departed(kept.document, kept.modified_at, at)
+        await self._turns.tasks.put(key, kept, after)
 
     async def _let_go(self, old: Sequence[Found]) -> int:
         """Deletes tasks, or empties those whose ids may come again; says how many."""
@@ -173,13 +176,15 @@ class Vacuum:
         ]
         return max(known, default=0.0)
 
-    async def _sweep(self, before: float) -> int:
+    async def _sweep(self, forbidden_before: float) -> int:
         # Names have their writer's time, which may be this far ahead of the store's.
-        before -= self._charter.current.settings.clock_skew_seconds
+        before = forbidden_before - self._charter.current.settings.clock_skew_seconds
         gone = [
             entry.key
             async for entry in self._store.list(DATA)
-            if entry.modified_at < before and entry.key not in self._named
+            if entry.modified_at < before
+            and entry.key not in self._named
+            and named_at(entry.key) < forbidden_before
         ]
         await in_parallel(self._store.delete, gone)
         return len(gone)

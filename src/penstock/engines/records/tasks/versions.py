@@ -14,7 +14,9 @@ from penstock.ports.store import ObjectVersion, Versioned
 from penstock.wire.task import decode_task
 
 
-async def history_in_versions(store: Versioned, tenant: str, id: str) -> list[JobEvent]:
+async def history_in_versions(
+    store: Versioned, tenant: str, id: str, life: int | None
+) -> list[JobEvent]:
     key = task_key(task_name(tenant, id))
     versions = [version async for version in store.versions(key) if not version.deleted]
 
@@ -24,4 +26,5 @@ async def history_in_versions(store: Versioned, tenant: str, id: str) -> list[Jo
 
     found = await in_parallel(events_in, versions)
     by_position = {event.position: event for events in found for event in events}
-    return history_of([by_position[position] for position in sorted(by_position)], tenant, id)
+    events = [by_position[position] for position in sorted(by_position)]
+    return history_of(events, tenant, id, life)

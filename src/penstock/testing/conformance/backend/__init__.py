@@ -30,6 +30,7 @@ from penstock.testing.conformance.backend.handles import Connect, Handles, Setti
 from penstock.testing.conformance.backend.importing import Importing
 from penstock.testing.conformance.backend.keeping_alive import KeepingAlive
 from penstock.testing.conformance.backend.leases import Leases
+from penstock.testing.conformance.backend.leaving import Leaving
 from penstock.testing.conformance.backend.looking import Looking
 from penstock.testing.conformance.backend.moving import Moving
 from penstock.testing.conformance.backend.pausing import Pausing
@@ -38,6 +39,8 @@ from penstock.testing.conformance.backend.replaying import Replaying
 from penstock.testing.conformance.backend.retention import Retention
 from penstock.testing.conformance.backend.retries import Retries
 from penstock.testing.conformance.backend.tenants import Tenants
+from penstock.testing.conformance.backend.undecodable import UndecodableValues
+from penstock.testing.conformance.backend.values import Values
 from penstock.testing.conformance.backend.waiting import Waiting
 
 __all__ = ["BackendConformance", "Connect", "Handles"]
@@ -47,9 +50,11 @@ __all__ = ["BackendConformance", "Connect", "Handles"]
 class BackendConformance(
     Enqueuing,
     Payloads,
+    Values,
     Claiming,
     Waiting,
     Leases,
+    Leaving,
     KeepingAlive,
     Expiry,
     Retries,
@@ -58,6 +63,7 @@ class BackendConformance(
     Deduplication,
     Retention,
     Tenants,
+    UndecodableValues,
     Batches,
     Pausing,
     Importing,

@@ -60,9 +60,12 @@ class Calls:
 
         async with meanwhile(call()) as failing:
             job = await claim_one(queue, wait_seconds=WAIT_SECONDS)
-            await queue.nack(job, "no such file", kind="OSError", retry=False)
+            await queue.nack(
+                job, "no such file", kind="OSError", retry=False, traceback="in line 7"
+            )
         error = failing.result()
         assert (error.id, error.kind, error.error) == ("job", "OSError", "no such file")
+        assert error.traceback == "in line 7"
 
     async def test_a_call_of_a_job_that_is_cancelled_says_so(self, queue: Queue) -> None:
         async def call() -> str:
@@ -115,11 +118,11 @@ class Calls:
             await other.ack(await claim_one(other), "theirs")
         assert call.result() == "theirs"
 
-    async def test_a_call_of_a_cancelled_id_says_so_at_once(self, queue: Queue) -> None:
-        await queue.enqueue("work", id="job")
+    async def test_the_same_call_of_a_cancelled_job_says_so_at_once(self, queue: Queue) -> None:
+        await queue.enqueue("work", id="job", operation="this call")
         await queue.cancel("job")
         with pytest.raises(JobCancelled):
-            await queue.call("work", id="job", timeout_seconds=HANG_SECONDS)
+            await queue.call("work", id="job", operation="this call", timeout_seconds=HANG_SECONDS)
 
     async def test_a_call_of_a_failed_id_tries_it_again(self, queue: Queue) -> None:
         await queue.enqueue("work", id="job")

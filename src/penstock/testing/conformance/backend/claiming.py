@@ -146,13 +146,20 @@ class Claiming:
         assert retried == sorted(retried), "whoever holds a job later has the higher fence"
         assert len(retried) == 2
 
-    async def test_the_same_claim_again_gives_the_same_leases(
-        self, queue: Queue, handles: Handles
+    async def test_two_claims_at_once_with_one_operation_get_the_same_leases(
+        self, queue: Queue
     ) -> None:
+        await queue.enqueue_many([NewJob("work") for _ in range(6)])
+        one, other = await asyncio.gather(
+            queue.claim(2, operation="mine"), queue.claim(2, operation="mine")
+        )
+        assert {job.id: job.lease for job in one} == {job.id: job.lease for job in other}
+        assert len(one) == (await queue.stats()).totals["running"] == 2
+
+    async def test_the_same_claim_again_gives_the_same_leases(self, queue: Queue) -> None:
         await queue.enqueue_many([NewJob("work") for _ in range(5)])
-        jobs = await queue.claim(3)
-        handles.repeat(jobs[0])
-        again = await queue.claim(3)
+        jobs = await queue.claim(3, operation="mine")
+        again = await queue.claim(3, operation="mine")
         assert [(job.id, job.lease) for job in again] == [(job.id, job.lease) for job in jobs]
         assert [job.attempt for job in again] == [1, 1, 1]
         assert len(await queue.claim(9)) == 2, "the repetition took more"
@@ -161,21 +168,18 @@ class Claiming:
         self, queue: Queue, handles: Handles
     ) -> None:
         other = await handles.open()
-        job = await claimed(queue)
-        handles.repeat(job)
-        again = await claim_one(other)
+        await queue.enqueue("work")
+        job = await claim_one(queue, operation="mine")
+        again = await claim_one(other, operation="mine")
         assert (again.id, again.lease) == (job.id, job.lease)
         await other.ack(again)
         assert (await found(queue, job.id)).state is State.COMPLETED
 
-    async def test_a_repeated_claim_gives_only_what_is_still_held(
-        self, queue: Queue, handles: Handles
-    ) -> None:
+    async def test_a_repeated_claim_gives_only_what_is_still_held(self, queue: Queue) -> None:
         await queue.enqueue_many([NewJob("work") for _ in range(3)])
-        first, second = await queue.claim(2)
+        first, second = await queue.claim(2, operation="mine")
         await queue.ack(first)
-        handles.repeat(second)
-        assert [job.id for job in await queue.claim(2)] == [second.id]
+        assert [job.id for job in await queue.claim(2, operation="mine")] == [second.id]
 
 
 async def claim_one_of(queue: Queue, lease_seconds: float) -> Job:

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.client.newjob import NewJob
 from penstock.client.queue import Queue
-from penstock.errors import QueueClosed
+from penstock.errors import NotOpen, QueueClosed
 from penstock.kernel.job import Job, State
 from penstock.testing.clock import FakeClock
 from penstock.testing.conformance.backend.handles import Handles
@@ -55,8 +55,16 @@ class Closing:
     ) -> None:
         job = await claimed(queue)
         await queue.close()
-        with pytest.raises(QueueClosed):
+        with pytest.raises(QueueClosed) as refused:
             await use(queue, job)
+        assert not isinstance(refused.value, NotOpen)
+
+    async def test_a_queue_that_was_not_opened_yet_says_so(self, handles: Handles) -> None:
+        queue = handles.make()
+        job = Job("a", "default", "default", "work", 0, 0.0, 0.0)
+        for use in ("enqueue", "call", "claim", "get", "jobs", "events", "stats", "configure"):
+            with pytest.raises(NotOpen, match="async with"):
+                await USES[use](queue, job)
 
     async def test_closing_twice_is_closing_once(self, queue: Queue) -> None:
         await queue.close()

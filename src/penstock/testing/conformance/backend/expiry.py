@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
 
 from penstock.client.newjob import NewJob
@@ -16,8 +18,11 @@ from penstock.testing.conformance.backend.steps import (
     claim_one,
     claimed,
     found,
+    nonzero,
     story,
 )
+
+DAY_SECONDS: Final = 86_400.0
 
 
 class Expiry:
@@ -112,6 +117,23 @@ class Expiry:
         assert await queue.expire() == 0
         assert await story(queue, "0") == ["enqueued", "claimed", "expired"]
 
+    async def test_a_dead_lease_that_nobody_has_recorded_shows_as_it_is_stored(
+        self, queue: Queue, clock: FakeClock
+    ) -> None:
+        job = await claimed(queue, retry=AT_ONCE)
+        assert not (await found(queue, job.id)).expired
+        await clock.advance(32)
+        looked = await found(queue, job.id)
+        assert (looked.state, looked.expired) == (State.RUNNING, True)
+        assert looked.lease_until == job.lease_until
+        assert [one.expired async for one in queue.jobs()] == [True]
+        assert nonzero((await queue.stats()).totals) == {"running": 1}
+        assert await story(queue, job.id) == ["enqueued", "claimed"]
+        assert await queue.expire() == 1
+        recorded = await found(queue, job.id)
+        assert (recorded.state, recorded.expired) == (State.PENDING, False)
+        assert await story(queue, job.id) == ["enqueued", "claimed", "expired"]
+
     async def test_a_heartbeat_postpones_the_expiry(self, queue: Queue, clock: FakeClock) -> None:
         job = await claimed(queue)
         for _ in range(4):
@@ -140,3 +162,58 @@ class Expiry:
         with pytest.raises(LeaseLost):
             await queue.ack(job)
         await other.ack(again)
+
+    async def test_a_clock_that_was_a_day_ahead_stops_neither_delays_nor_retries_nor_expiries(
+        self, handles: Handles, clock: FakeClock
+    ) -> None:
+        clock.set_ahead(DAY_SECONDS)
+        ahead = await handles.open()
+        await ahead.enqueue("ahead")
+        clock.set_ahead(-DAY_SECONDS)
+        queue = await handles.open()
+        await queue.enqueue("late", id="late", delay_seconds=9)
+        leased = await claimed(queue, "leased", retry=EXACT)
+        tried = await claimed(queue, "tried", retry=EXACT)
+        await queue.nack(tried, "no")
+        await clock.advance(11)
+        due = {job.id for job in await queue.claim(9, types=["late", "tried"])}
+        assert due == {"late", tried.id}
+        await clock.advance(36)
+        assert await queue.expire() == 3
+        assert (await found(queue, leased.id)).state is State.PENDING
+
+    async def test_what_a_clock_that_was_a_day_ahead_wrote_itself_does_not_wait_for_that_day(
+        self, handles: Handles, clock: FakeClock
+    ) -> None:
+        clock.set_ahead(DAY_SECONDS)
+        ahead = await handles.open()
+        await ahead.enqueue("late", id="late", delay_seconds=9)
+        leased = await claimed(ahead, "leased", retry=EXACT)
+        tried = await claimed(ahead, "tried", retry=EXACT)
+        await ahead.nack(tried, "no")
+        clock.set_ahead(-DAY_SECONDS)
+        queue = await handles.open()
+        assert await queue.claim(9) == []
+        assert await queue.expire() == 0
+        await clock.advance(11)
+        assert {job.id for job in await queue.claim(9)} == {"late", tried.id}
+        await clock.advance(36)
+        assert await queue.expire() == 3
+        assert (await found(queue, leased.id)).state is State.PENDING
+
+    async def test_a_vacuum_by_a_clock_a_day_ahead_forbids_no_large_payload_from_then_on(
+        self, handles: Handles, clock: FakeClock
+    ) -> None:
+        large = "x" * 2_000
+        clock.set_ahead(DAY_SECONDS)
+        ahead = await handles.open(offload=True, payload_bytes_max=1_000)
+        await ahead.configure(log_retention_seconds=3_600)
+        await ahead.enqueue("old", large)
+        await clock.advance(DAY_SECONDS)
+        await ahead.vacuum()
+        clock.set_ahead(-2 * DAY_SECONDS)
+        queue = await handles.open(offload=True, payload_bytes_max=1_000)
+        assert (await queue.enqueue("new", large)).status == "queued"
+        await queue.vacuum()
+        [job] = await queue.claim(types=["new"])
+        assert job.payload == large

@@ -10,8 +10,6 @@ import pytest
 import pytest_asyncio
 
 from penstock.client.queue import Queue
-from penstock.kernel.job import Job
-from penstock.runtime.identity import random_id
 from penstock.runtime.services import Services
 from penstock.testing.clock import FakeClock
 
@@ -27,30 +25,25 @@ class Handles:
         self._shared = shared
         self._open: list[Queue] = []
         self._stack = AsyncExitStack()
-        self._next_secrets: list[str] = []
-        self.services = Services(clock=clock, new_secret=self._new_secret)
+        self.services = Services(clock=clock)
 
     async def open(self, tenant: str = "default", **options: Any) -> Queue:
         """Another handle on the same queue; the test is left out where there can be only one."""
+        return await self._stack.enter_async_context(self.make(tenant, **options))
+
+    def make(self, tenant: str = "default", **options: Any) -> Queue:
+        """A handle that is the test's to start and to close."""
         if self._open and not self._shared:
             pytest.skip("each handle of this backend has a queue of its own")
         queue = self._connect(tenant=tenant, services=self.services, **options)
         self._open.append(queue)
-        return await self._stack.enter_async_context(queue)
+        return queue
 
     async def open_more(self, count: int) -> list[Queue]:
         return [await self.open() for _ in range(count)]
 
-    def repeat(self, job: Job) -> None:
-        """The next claim is a repetition of the one that this job came from, as after a timeout."""
-        assert job.lease is not None
-        self._next_secrets.append(job.lease.secret)
-
     async def close(self) -> None:
         await self._stack.aclose()
-
-    def _new_secret(self) -> str:
-        return self._next_secrets.pop() if self._next_secrets else random_id()
 
 
 class Setting:

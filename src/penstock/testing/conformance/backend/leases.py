@@ -75,6 +75,26 @@ class Leases:
         await queue.heartbeat(job)
         assert (await found(queue, job.id)).progress == 0.25, "no news is not zero"
 
+    async def test_a_progress_may_carry_a_few_words(self, queue: Queue) -> None:
+        job = await claimed(queue)
+        await queue.heartbeat(job, progress=0.25, message="resizing")
+        await queue.heartbeat(job)
+        seen = await found(queue, job.id)
+        assert (seen.progress, seen.progress_message) == (0.25, "resizing")
+        await queue.heartbeat(job, progress=0.5, message="ä" * 1_000)
+        assert (await found(queue, job.id)).progress_message == "ä" * 200
+        await queue.heartbeat(job, progress=0.75)
+        assert (await found(queue, job.id)).progress_message is None
+        with pytest.raises(InvalidInput, match="goes with a progress"):
+            await queue.heartbeat(job, message="alone")
+
+    async def test_what_was_said_last_is_kept_at_the_end(self, queue: Queue) -> None:
+        job = await claimed(queue)
+        await queue.heartbeat(job, progress=0.9, message="packing")
+        await queue.ack(job)
+        done = await found(queue, job.id)
+        assert (done.progress, done.progress_message) == (0.9, "packing")
+
     async def test_a_new_attempt_begins_without_progress(self, queue: Queue) -> None:
         job = await claimed(queue)
         await queue.heartbeat(job, progress=0.9)

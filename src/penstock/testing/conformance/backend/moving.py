@@ -15,6 +15,7 @@ from penstock.kernel.commands import (
     Adopt,
     BeginFilling,
     CarriedKey,
+    CarryDepartures,
     CarryKeys,
     EndFilling,
     FindConflicts,
@@ -22,6 +23,7 @@ from penstock.kernel.commands import (
     Newcomer,
     ReopenQueue,
 )
+from penstock.kernel.departures import Departed
 from penstock.kernel.events import SYSTEM_TENANT
 from penstock.kernel.job import ABSENT, Job, Lease, State
 from penstock.kernel.moves import Move, Phase
@@ -222,6 +224,29 @@ class Moving:
         assert (receipt.status, receipt.id) == ("duplicate", "gone")
         await clock.advance(61)
         assert (await queue.enqueue("work", key="k")).status == "queued"
+
+    async def test_what_jobs_have_left_behind_comes_along(
+        self, queue: Queue, clock: FakeClock
+    ) -> None:
+        await begin(queue)
+        left = {"gone": Departed(clock.now() + 60, ("this call",))}
+        carry = CarryDepartures(queue.tenant, "m1", left)
+        assert [await queue._backend.execute(carry) for _ in range(2)] == [1, 0]
+        await end(queue, 0)
+        again = await queue.enqueue("work", id="gone", operation="this call")
+        assert (again.id, again.status, again.state) == ("gone", "duplicate", None)
+        assert (await queue.enqueue("work", id="gone", operation="another")).status == "queued"
+
+    async def test_the_calls_of_adopted_jobs_come_along(
+        self, queue: Queue, clock: FakeClock
+    ) -> None:
+        await begin(queue)
+        dead = {"state": State.FAILED, "ended_at": clock.now(), "operations": ("this call",)}
+        job = replace(running("came", 0.0, **dead), lease=None, lease_until=None)
+        assert await adopt(queue, job) == [True]
+        await end(queue, 1)
+        again = await queue.enqueue("work", id="came", operation="this call")
+        assert (again.status, again.state) == ("duplicate", State.FAILED)
 
     async def test_settings_and_pauses_come_along(self, queue: Queue) -> None:
         await begin(queue)

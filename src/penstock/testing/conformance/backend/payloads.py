@@ -107,7 +107,7 @@ class Payloads:
     async def test_large_values_are_kept_beside_the_queue_when_offload_is_on(
         self, handles: Handles
     ) -> None:
-        queue = await _offloading(handles)
+        queue = await offloading(handles)
         job = await claimed(queue, payload=LARGE)
         assert job.payload == LARGE
         assert job.payload_key is not None
@@ -118,24 +118,24 @@ class Payloads:
     async def test_small_values_stay_in_the_queue_when_offload_is_on(
         self, handles: Handles
     ) -> None:
-        queue = await _offloading(handles)
+        queue = await offloading(handles)
         assert (await claimed(queue, payload="small")).payload_key is None
 
     async def test_a_cached_large_result_is_given_to_a_duplicate(self, handles: Handles) -> None:
-        queue = await _offloading(handles)
+        queue = await offloading(handles)
         await completed(queue, LARGE, id="once")
         receipt = await queue.enqueue("work", id="once")
         assert (receipt.status, receipt.result) == ("completed", LARGE)
 
     async def test_a_call_returns_a_large_result(self, handles: Handles) -> None:
-        queue = await _offloading(handles)
+        queue = await offloading(handles)
         async with meanwhile(queue.call("work", LARGE)) as call:
             job = await claim_one(queue, wait_seconds=20)
             await queue.ack(job, job.payload)
         assert call.result() == LARGE
 
     async def test_large_values_can_be_enqueued_in_a_batch(self, handles: Handles) -> None:
-        queue = await _offloading(handles)
+        queue = await offloading(handles)
         receipts = await queue.enqueue_many([NewJob("work", LARGE), NewJob("work", "small")])
         assert all(isinstance(receipt, Receipt) for receipt in receipts)
         assert [job.payload for job in await queue.claim(2)] == [LARGE, "small"]
@@ -149,7 +149,7 @@ class Payloads:
         assert (await found(queue, "mine")).state is State.PENDING
 
 
-async def _offloading(handles: Handles) -> Queue:
+async def offloading(handles: Handles) -> Queue:
     queue = await handles.open(offload=True, payload_bytes_max=1000)
     if not queue.capabilities.offload:
         pytest.skip("this backend keeps nothing beside the queue")

@@ -90,30 +90,13 @@ class Replaying:
         receipt = await queue.enqueue("work", key="k")
         assert (receipt.status, receipt.id) == ("duplicate", id)
 
-    async def test_enqueuing_the_id_of_a_failed_job_opens_it_again(
-        self, queue: Queue, clock: FakeClock
-    ) -> None:
-        id = await failed(queue, payload={"n": 1})
-        await clock.advance(5)
-        receipt = await queue.enqueue("work", {"n": 2}, id=id)
-        assert (receipt.id, receipt.status, receipt.state) == (id, "queued", State.PENDING)
-        assert (await story(queue, id))[-1] == "replayed"
+    async def test_replay_opens_the_latest_life(self, queue: Queue) -> None:
+        id = await failed(queue, payload="old", id="phoenix")
+        await queue.enqueue("work", "new", id=id)
+        await queue.nack(await claim_one(queue), "again", retry=False)
+        assert await queue.replay(id) is State.PENDING
         job = await claim_one(queue)
-        assert (job.attempt, job.failures, job.payload) == (2, 0, {"n": 1})
-
-    async def test_enqueuing_the_id_of_a_cancelled_job_does_not_open_it(self, queue: Queue) -> None:
-        receipt = await queue.enqueue("work")
-        await queue.cancel(receipt.id)
-        again = await queue.enqueue("work", id=receipt.id)
-        assert (again.status, again.state) == ("duplicate", State.CANCELLED)
-
-    async def test_enqueuing_the_id_of_a_failed_job_whose_key_is_held_opens_nothing(
-        self, queue: Queue
-    ) -> None:
-        id = await failed(queue, key="k")
-        await queue.enqueue("work", key="k")
-        again = await queue.enqueue("work", id=id, key="k")
-        assert (again.id, again.status, again.state) == (id, "duplicate", State.FAILED)
+        assert (job.payload, job.attempt) == ("new", 2)
 
     async def test_an_archived_job_is_out_of_sight_until_asked_for(
         self, queue: Queue, clock: FakeClock

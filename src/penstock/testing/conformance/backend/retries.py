@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from penstock.client.queue import Queue
 from penstock.errors import InvalidJob
+from penstock.kernel.events import Failed, Retried
 from penstock.kernel.job import State
 from penstock.kernel.retry import RetryPolicy
 from penstock.testing.clock import FakeClock
@@ -117,3 +119,89 @@ class Retries:
         await queue.nack(job, "boom")
         again = await claim_one(queue)
         assert (again.payload, again.priority, again.meta) == ({"n": 1}, 3, {"a": 1})
+
+    async def test_the_event_that_ends_an_attempt_keeps_its_traceback(self, queue: Queue) -> None:
+        await queue.enqueue("work", id="job", retry=AT_ONCE, max_attempts=2)
+        await queue.nack(await claim_one(queue), "boom", traceback="in line 1\n")
+        await queue.nack(await claim_one(queue), "bang", traceback="in line 2\n")
+        history = await queue.history("job")
+        told = [event async for event in queue.events("beginning", follow=False)]
+        for events in (history, told):
+            ends = [event for event in events if isinstance(event, Retried | Failed)]
+            assert [event.traceback for event in ends] == ["in line 1\n", "in line 2\n"]
+
+    async def test_tracebacks_are_read_back_and_in_no_summary(self, queue: Queue) -> None:
+        await queue.enqueue("work", id="job", retry=AT_ONCE, max_attempts=2)
+        await queue.nack(await claim_one(queue), "boom", traceback="in line 1\n")
+        await queue.nack(await claim_one(queue), "bang", traceback="in line 2\n")
+        failures = await queue.failures("job")
+        told = [(one.attempt, one.message, one.traceback, one.vacuumed) for one in failures]
+        assert told == [(1, "boom", "in line 1\n", False), (2, "bang", "in line 2\n", False)]
+        end = (await queue.history("job"))[-1]
+        assert isinstance(end, Failed)
+        for summary in (await found(queue, "job"), end.errors):
+            assert b"in line" not in msgspec.json.encode(summary, enc_hook=str)
+        assert await queue.failures("nobody") == []
+
+    async def test_an_attempt_that_died_has_no_traceback(
+        self, queue: Queue, clock: FakeClock
+    ) -> None:
+        await claimed(queue, id="job")
+        await clock.advance(33)
+        await queue.expire()
+        [failure] = await queue.failures("job")
+        assert (failure.kind, failure.traceback, failure.vacuumed) == ("expired", None, False)
+
+    async def test_a_traceback_of_any_length_is_kept_within_4_kib(self, queue: Queue) -> None:
+        await queue.enqueue("work", id="job", retry=AT_ONCE)
+        await queue.nack(await claim_one(queue), "boom", traceback="ä" * 9_000 + "the end")
+        [failure] = await queue.failures("job")
+        assert failure.traceback is not None
+        assert len(failure.traceback.encode()) <= 4_096
+        assert failure.traceback.endswith("ä" + "the end")
+
+    async def test_an_exception_brings_its_traceback_along(self, queue: Queue) -> None:
+        await queue.enqueue("work", id="job", retry=AT_ONCE)
+        job = await claim_one(queue)
+        try:
+            _divide()
+        except ZeroDivisionError as error:
+            await queue.nack(job, error)
+        [failure] = await queue.failures("job")
+        assert failure.traceback is not None
+        assert "in _divide" in failure.traceback
+        assert "ZeroDivisionError" in failure.traceback
+
+    async def test_a_nack_leaves_state_and_due_time_in_the_job(
+        self, queue: Queue, clock: FakeClock
+    ) -> None:
+        await queue.enqueue("work", id="job", max_attempts=2)
+        job = await claim_one(queue)
+        for _ in range(2):
+            assert await queue.nack(job, "boom", delay_seconds=7) is State.PENDING
+            assert (job.state, job.run_at) == (State.PENDING, clock.now() + 7)
+        await clock.advance(7)
+        job = await claim_one(queue)
+        await queue.nack(job, "boom")
+        assert job.state is State.FAILED
+
+    async def test_what_a_job_does_not_say_its_queue_says(self, queue: Queue) -> None:
+        policy = RetryPolicy(initial_seconds=7, jitter=0)
+        await queue.configure(
+            default_max_attempts=2, default_timeout_seconds=9, default_retry=policy
+        )
+        await queue.enqueue("work", id="silent")
+        await queue.enqueue(
+            "work", id="outspoken", max_attempts=5, timeout_seconds=300, retry=RetryPolicy()
+        )
+        silent, outspoken = await found(queue, "silent"), await found(queue, "outspoken")
+        assert (silent.max_attempts, silent.timeout_seconds, silent.retry) == (2, 9.0, policy)
+        assert (outspoken.max_attempts, outspoken.timeout_seconds) == (5, 300.0)
+        assert outspoken.retry == RetryPolicy()
+        # What was accepted stays as it was.
+        await queue.configure(default_max_attempts=9)
+        assert (await found(queue, "silent")).max_attempts == 2
+
+
+def _divide() -> None:
+    _ = 1 / 0

@@ -21,8 +21,13 @@ HANG_SECONDS: Final = 30.0
 """Real time after which a wait that should have ended fails its test."""
 
 
+def nonzero(totals: dict[str, int]) -> dict[str, int]:
+    """The states that jobs are in."""
+    return {state: count for state, count in totals.items() if count}
+
+
 async def claim_one(queue: Queue, /, **options: Any) -> Job:
-    jobs = await queue.claim(1, **options)
+    jobs: list[Job] = await queue.claim(1, **options)
     assert len(jobs) == 1, "there was nothing to claim"
     return jobs[0]
 

@@ -19,6 +19,7 @@ from penstock.testing.conformance.backend.steps import (
     failed,
     found,
     ids,
+    nonzero,
     story,
 )
 
@@ -83,10 +84,10 @@ class Tenants:
         await queue.enqueue("work")
         assert await ids(neighbour) == []
         stats = await neighbour.stats()
-        assert (stats.totals, stats.queues, stats.jobs) == ({}, [], 0)
+        assert (nonzero(stats.totals), stats.queues, stats.jobs) == ({}, [], 0)
         await neighbour.enqueue("work")
         assert (await queue.stats()).jobs == 2
-        assert (await neighbour.stats()).totals == {State.PENDING: 1}
+        assert nonzero((await neighbour.stats()).totals) == {State.PENDING: 1}
 
     async def test_events_do_not_cross(self, queue: Queue, neighbour: Queue) -> None:
         await completed(queue, id="mine")

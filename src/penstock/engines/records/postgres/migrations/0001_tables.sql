@@ -7,17 +7,18 @@ CREATE TABLE {schema}.head (
     only_row boolean PRIMARY KEY CHECK (only_row),
     commit_number bigint NOT NULL,
     at double precision NOT NULL,
+    clock double precision NOT NULL,
     first_commit bigint NOT NULL,
     charter bytea NOT NULL,
     charter_version bigint NOT NULL
 );
-INSERT INTO {schema}.head VALUES (true, 0, 0, 1, '', 0);
+INSERT INTO {schema}.head VALUES (true, 0, 0, 0, 1, '', 0);
 
 -- The numbers of commits. Uncached, so that whoever asks later gets the higher one.
 CREATE SEQUENCE {schema}.numbers AS bigint MINVALUE 1 CACHE 1;
 
--- One record per job. `due_at` is set while it is pending, `kept_at` otherwise: each has an index
--- of its own, and a record is in one of them. A key is any text, also one that `text` can't hold.
+-- One record per job. `due_at` is set while it is pending, `kept_at` otherwise: each has
+-- indexes of its own. A key is any text, also one that `text` can't hold.
 CREATE TABLE {schema}.jobs (
     tenant text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
@@ -36,6 +37,9 @@ CREATE TABLE {schema}.jobs (
 ) WITH (autovacuum_vacuum_scale_factor = 0.01);
 CREATE INDEX pending ON {schema}.jobs (tenant, queue, type, priority, due_at, life)
     WHERE due_at IS NOT NULL;
+-- The same without the queue, for claims that name none: those do not look at one queue after another.
+CREATE INDEX ready ON {schema}.jobs (tenant, type, priority, due_at, life)
+    WHERE due_at IS NOT NULL;
 CREATE INDEX kept ON {schema}.jobs (shelf, kept_at, life) WHERE kept_at IS NOT NULL;
 CREATE INDEX claimed ON {schema}.jobs (claim) WHERE claim IS NOT NULL;
 
@@ -53,17 +57,31 @@ CREATE TABLE {schema}.holds (
 );
 CREATE INDEX lapsing ON {schema}.holds (lapses_at) WHERE lapses_at IS NOT NULL;
 
--- Jobs ever, by state, and those of them that left. A row per shard, of which every turn under way
+-- Jobs ever, by type and state, and those of them that left. A row per shard, of which every turn under way
 -- has one to itself: adding to them never waits. What counts is their sum.
 CREATE TABLE {schema}.counts (
     tenant text COLLATE "C" NOT NULL,
     queue text COLLATE "C" NOT NULL,
+    type text COLLATE "C" NOT NULL,
     state text COLLATE "C" NOT NULL,
     shard integer NOT NULL,
     now bigint NOT NULL,
     gone bigint NOT NULL,
-    PRIMARY KEY (tenant, queue, state, shard)
+    PRIMARY KEY (tenant, queue, type, state, shard)
 ) WITH (fillfactor = 50);
+
+-- Pending records by the minute in which they come due, by shard. Only minutes that have not begun
+-- matter.
+CREATE TABLE {schema}.due (
+    tenant text COLLATE "C" NOT NULL,
+    queue text COLLATE "C" NOT NULL,
+    type text COLLATE "C" NOT NULL,
+    minute bigint NOT NULL,
+    shard integer NOT NULL,
+    records bigint NOT NULL,
+    PRIMARY KEY (tenant, queue, type, minute, shard)
+) WITH (fillfactor = 50);
+CREATE INDEX minutes ON {schema}.due (minute);
 
 -- How many records are on the shelf of completed ones, by shard.
 CREATE TABLE {schema}.completed (
@@ -75,6 +93,7 @@ CREATE TABLE {schema}.completed (
 CREATE TABLE {schema}.commits (
     number bigint PRIMARY KEY,
     at double precision NOT NULL,
+    clock double precision NOT NULL,
     events bytea NOT NULL
 );
 CREATE INDEX commit_times ON {schema}.commits (at);
@@ -86,9 +105,19 @@ CREATE TABLE {schema}.departures (
     life bigint NOT NULL,
     last_commit bigint NOT NULL,
     trail bigint[] NOT NULL,
-    PRIMARY KEY (tenant, id)
+    PRIMARY KEY (tenant, id, life)
 );
 CREATE INDEX departed ON {schema}.departures (last_commit);
+
+-- Which calls began the lives of jobs that left not long ago, as JSON.
+CREATE TABLE {schema}.remembered (
+    tenant text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    until double precision NOT NULL,
+    operations bytea NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+CREATE INDEX forgettable ON {schema}.remembered (until);
 
 -- Side objects that a job names, or once did.
 CREATE TABLE {schema}.sides (

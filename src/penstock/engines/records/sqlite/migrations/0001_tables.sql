@@ -6,15 +6,16 @@ CREATE TABLE penstock_head (
     only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
     commit_number INTEGER NOT NULL,
     at REAL NOT NULL,
+    clock REAL NOT NULL,
     completed INTEGER NOT NULL,
     first_commit INTEGER NOT NULL,
     charter BLOB NOT NULL,
     charter_version INTEGER NOT NULL
 ) STRICT;
-INSERT INTO penstock_head VALUES (1, 0, 0.0, 0, 1, X'', 0);
+INSERT INTO penstock_head VALUES (1, 0, 0.0, 0.0, 0, 1, X'', 0);
 
--- One record per job. `due_at` is set while it is pending, `kept_at` otherwise: each has an index
--- of its own, and a record is in one of them.
+-- One record per job. `due_at` is set while it is pending, `kept_at` otherwise: each has indexes
+-- of its own.
 CREATE TABLE penstock_jobs (
     life INTEGER PRIMARY KEY,
     version INTEGER NOT NULL,
@@ -33,6 +34,9 @@ CREATE TABLE penstock_jobs (
 ) STRICT;
 CREATE INDEX penstock_pending ON penstock_jobs (tenant, queue, type, priority, due_at)
     WHERE due_at IS NOT NULL;
+-- The same without the queue, for claims that name none: those do not look at one queue after another.
+CREATE INDEX penstock_ready ON penstock_jobs (tenant, type, priority, due_at)
+    WHERE due_at IS NOT NULL;
 CREATE INDEX penstock_kept ON penstock_jobs (shelf, kept_at) WHERE kept_at IS NOT NULL;
 CREATE INDEX penstock_claimed ON penstock_jobs (claim) WHERE claim IS NOT NULL;
 
@@ -50,15 +54,27 @@ CREATE TABLE penstock_holds (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX penstock_lapsing ON penstock_holds (lapses_at) WHERE lapses_at IS NOT NULL;
 
--- Jobs ever, by state; and those of them that left.
+-- Jobs ever, by type and state; and those of them that left.
 CREATE TABLE penstock_counts (
     tenant TEXT NOT NULL,
     queue TEXT NOT NULL,
+    type TEXT NOT NULL,
     state TEXT NOT NULL,
     now INTEGER NOT NULL,
     gone INTEGER NOT NULL,
-    PRIMARY KEY (tenant, queue, state)
+    PRIMARY KEY (tenant, queue, type, state)
 ) STRICT, WITHOUT ROWID;
+
+-- Pending records by the minute in which they come due. Only minutes that have not begun matter.
+CREATE TABLE penstock_due (
+    tenant TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    type TEXT NOT NULL,
+    minute INTEGER NOT NULL,
+    records INTEGER NOT NULL,
+    PRIMARY KEY (tenant, queue, type, minute)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX penstock_minutes ON penstock_due (minute);
 
 -- What happened: the events of each commit, as lines of JSON below a header.
 CREATE TABLE penstock_commits (
@@ -74,9 +90,19 @@ CREATE TABLE penstock_departures (
     life INTEGER NOT NULL,
     last_commit INTEGER NOT NULL,
     trail TEXT NOT NULL,
-    PRIMARY KEY (tenant, id)
+    PRIMARY KEY (tenant, id, life)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX penstock_departed ON penstock_departures (last_commit);
+
+-- Which calls began the lives of jobs that left not long ago.
+CREATE TABLE penstock_remembered (
+    tenant TEXT NOT NULL,
+    id TEXT NOT NULL,
+    until REAL NOT NULL,
+    operations TEXT NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX penstock_forgettable ON penstock_remembered (until);
 
 -- Side objects that a job names, or once did.
 CREATE TABLE penstock_sides (

@@ -1,0 +1,185 @@
+"""Callers that leave: whatever a claim got that did not return is there for others at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import get_args
+
+import pytest
+
+from penstock.client.queue import Queue
+from penstock.errors import InvalidInput
+from penstock.kernel.job import Job, State
+from penstock.testing.conformance.backend.handles import Handles
+from penstock.testing.conformance.backend.steps import (
+    HANG_SECONDS,
+    claim_one,
+    found,
+    meanwhile,
+    story,
+)
+from penstock.testing.interruption import Interruption, Moment
+
+LONG_SECONDS = 3_600.0
+"""A lease that does not run out while a test lasts."""
+LARGE = {"x": "y" * 2_000}
+AWAITS_MAX = 50
+MOMENTS: tuple[Moment, ...] = get_args(Moment)
+
+
+class Leaving:
+    @pytest.mark.parametrize("moment", MOMENTS)
+    async def test_a_claim_that_is_cancelled_at_any_await_holds_no_lease(
+        self, queue: Queue, moment: Moment
+    ) -> None:
+        await _enqueue(queue, 2)
+        for at in range(1, AWAITS_MAX):
+            claim = queue.claim(2, lease_seconds=LONG_SECONDS)
+            interruption = Interruption(claim, at=at, moment=moment)
+            await interruption.run()
+            if not interruption.happened:
+                break
+            await _take_and_return(queue, 2)
+        await _take_the_rest(queue, interruption, 2)
+
+    @pytest.mark.parametrize("moment", MOMENTS)
+    async def test_a_claim_that_is_cancelled_while_it_waits_holds_no_lease(
+        self, queue: Queue, moment: Moment
+    ) -> None:
+        for at in range(1, AWAITS_MAX):
+            claim = queue.claim(1, lease_seconds=LONG_SECONDS, wait_seconds=LONG_SECONDS)
+            interruption = Interruption(claim, at=at, moment=moment)
+            async with meanwhile(interruption.run()):
+                await _enqueue(queue, 1)
+            left = 0 if interruption.result else 1
+            await _take_and_return(queue, left, ack=True)
+            if not interruption.happened:
+                break
+        assert interruption.result
+
+    @pytest.mark.parametrize("moment", MOMENTS)
+    async def test_a_claim_that_is_cancelled_while_payloads_are_fetched_holds_no_lease(
+        self, queue: Queue, handles: Handles, moment: Moment
+    ) -> None:
+        offloading = await _offloading(handles)
+        for _ in range(2):
+            await offloading.enqueue("large", LARGE)
+        for at in range(1, AWAITS_MAX):
+            claim = offloading.claim(2, lease_seconds=LONG_SECONDS)
+            interruption = Interruption(claim, at=at, moment=moment)
+            await interruption.run()
+            if not interruption.happened:
+                break
+            await _take_and_return(queue, 2)
+        assert all(job.payload == LARGE for job in interruption.result or [])
+        await _take_the_rest(queue, interruption, 2)
+
+    @pytest.mark.parametrize("moment", MOMENTS)
+    async def test_closing_right_behind_a_cancelled_claim_gives_back_what_it_got(
+        self, queue: Queue, handles: Handles, moment: Moment
+    ) -> None:
+        await _enqueue(queue, 1)
+        for at in range(1, AWAITS_MAX):
+            leaving = await handles.open()
+            claim = leaving.claim(1, lease_seconds=LONG_SECONDS)
+            interruption = Interruption(claim, at=at, moment=moment, behind=leaving.close)
+            await interruption.run()
+            if not interruption.happened:
+                break
+            # It was closed, so by now nothing is on its way any more.
+            [job] = [job async for job in queue.jobs()]
+            assert job.state is State.PENDING
+        assert interruption.result
+
+    @pytest.mark.parametrize("moment", MOMENTS)
+    async def test_closing_while_a_payload_is_fetched_lets_the_claim_return(
+        self, queue: Queue, handles: Handles, moment: Moment
+    ) -> None:
+        for at in range(1, AWAITS_MAX):
+            leaving = await _offloading(handles)
+            await leaving.enqueue("large", LARGE)
+            closing = Interruption(
+                leaving.claim(), at=at, moment=moment, cancel=False, behind=leaving.close
+            )
+            await closing.run()
+            [job] = closing.result or []
+            assert job.payload == LARGE
+            await queue.ack(job)
+            if not closing.happened:
+                break
+
+    async def test_who_asks_again_after_leaving_keeps_what_it_gets(self, queue: Queue) -> None:
+        await _enqueue(queue, 1)
+        for moment in MOMENTS:
+            claim = queue.claim(operation="mine", lease_seconds=LONG_SECONDS)
+            await Interruption(claim, at=1, moment=moment).run()
+            job = await claim_one(queue, operation="mine", lease_seconds=LONG_SECONDS)
+            await queue.stats()
+            assert (await found(queue, job.id)).lease == job.lease
+            await queue.release(job)
+
+    @pytest.mark.parametrize("moment", MOMENTS)
+    async def test_who_asks_again_and_leaves_again_holds_no_lease(
+        self, queue: Queue, moment: Moment
+    ) -> None:
+        await _enqueue(queue, 1)
+        for at in range(1, AWAITS_MAX):
+            operation = queue.new_id()
+            claim = queue.claim(operation=operation, lease_seconds=LONG_SECONDS)
+            await Interruption(claim, at=1, moment=moment).run()
+            again = queue.claim(operation=operation, lease_seconds=LONG_SECONDS)
+            interruption = Interruption(again, at=at)
+            await interruption.run()
+            if not interruption.happened:
+                break
+            await _take_and_return(queue, 1)
+        assert interruption.result
+
+    async def test_a_lease_that_is_given_back_counts_no_failure(self, queue: Queue) -> None:
+        receipt = await queue.enqueue("work", max_attempts=1)
+        claim = queue.claim(lease_seconds=LONG_SECONDS)
+        await Interruption(claim, at=1, moment="arrived").run()
+        job = await claim_one(queue, wait_seconds=LONG_SECONDS)
+        assert (job.id, job.attempt, job.failures) == (receipt.id, 2, 0)
+        assert await story(queue, job.id) == ["enqueued", "claimed", "released", "claimed"]
+
+    async def test_an_operation_is_a_name(self, queue: Queue) -> None:
+        for bad in ("", "a/b", 7, "x" * 10_000):
+            with pytest.raises(InvalidInput):
+                await queue.claim(operation=bad)  # type: ignore[arg-type]
+
+    async def test_starting_at_once_is_starting_once(self, queue: Queue, handles: Handles) -> None:
+        other = handles.make()
+        await asyncio.gather(*(other.start() for _ in range(5)))
+        await other.enqueue("work")
+        await other.close()
+        assert len(await queue.claim(9)) == 1
+
+
+async def _enqueue(queue: Queue, count: int) -> None:
+    for _ in range(count):
+        await queue.enqueue("work")
+
+
+async def _take_and_return(queue: Queue, count: int, *, ack: bool = False) -> None:
+    """Claims them, as soon as whoever had them has given them back, and lets go of them."""
+    async with asyncio.timeout(HANG_SECONDS):
+        for _ in range(count):
+            job = await claim_one(queue, lease_seconds=LONG_SECONDS, wait_seconds=LONG_SECONDS)
+            assert job.failures == 0
+            await (queue.ack(job) if ack else queue.release(job))
+
+
+async def _take_the_rest(queue: Queue, claim: Interruption[list[Job]], count: int) -> None:
+    """A claim may find fewer than there are, for a moment: the others are free."""
+    async with asyncio.timeout(HANG_SECONDS):
+        for _ in range(count - len(claim.result or [])):
+            await claim_one(queue, lease_seconds=LONG_SECONDS, wait_seconds=LONG_SECONDS)
+    assert await queue.claim(9) == []
+
+
+async def _offloading(handles: Handles) -> Queue:
+    queue = await handles.open(offload=True, payload_bytes_max=1_000)
+    if not queue.capabilities.offload:
+        pytest.skip("this backend keeps no values beside the queue")
+    return queue

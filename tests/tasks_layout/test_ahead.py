@@ -1,0 +1,128 @@
+"""Jobs that a clock a day ahead has written to: they are found, and go on in their own time."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock import NewJob
+from penstock.engines.records.tasks import ahead, index
+from penstock.engines.records.tasks.names import LEASES, READY, Ready, minute_in, minute_of
+from penstock.kernel.commands import Cancel
+from penstock.kernel.job import State
+from penstock.testing.conformance.backend.steps import AT_ONCE, claim_one, claimed, found
+from tests.tasks_layout.worlds import World
+
+DAY_SECONDS = 86_400.0
+
+
+async def written_ahead(world: World, **options: object) -> None:
+    """A job that is delayed for nine seconds, by a clock that is a day ahead."""
+    world.clock.set_ahead(DAY_SECONDS)
+    async with world.open() as queue:
+        await queue.enqueue("work", id="late", delay_seconds=9, **options)  # type: ignore[arg-type]
+    world.clock.set_ahead(-DAY_SECONDS)
+
+
+async def test_whoever_meets_such_a_job_is_warned_once(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    await written_ahead(world)
+    async with world.open() as queue:
+        assert not caplog.records, "that can't be told from what opening reads"
+        await queue.claim()
+        await queue.claim()
+        await queue.get("late")
+    [warning] = [record.getMessage() for record in caplog.records]
+    assert "job late" in warning
+    assert "its time is 86400 s ahead" in warning
+
+
+async def test_its_entry_is_filed_by_the_clock_and_leaves_with_its_stretch() -> None:
+    world = World()
+    await written_ahead(world)
+    async with world.open() as queue:
+        assert await queue.claim() == []
+    [entry] = await world.keys(READY)
+    assert minute_in(entry) == minute_of(world.clock.now() + 10)
+    assert not await world.troubles()
+    await world.clock.advance(10)
+    async with world.open() as queue:
+        job = await claim_one(queue)
+        await queue.ack(job)
+    assert await world.keys(READY) == []
+    assert await world.keys(LEASES) == []
+
+
+async def test_a_job_that_was_met_is_not_read_again_with_every_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.clock.set_ahead(DAY_SECONDS)
+    async with world.open() as queue:
+        await queue.enqueue("work", id="late", delay_seconds=3 * DAY_SECONDS)
+    world.clock.set_ahead(-DAY_SECONDS)
+    met: list[str] = []
+    meet = ahead.Ahead._meet
+
+    async def counted(self: ahead.Ahead, entry: Ready) -> object:
+        met.append(entry.name)
+        return await meet(self, entry)
+
+    monkeypatch.setattr(ahead.Ahead, "_meet", counted)
+    async with world.open() as queue:
+        for _ in range(5):
+            assert await queue.claim() == []
+            await world.clock.advance(2)
+    assert len(met) == 2, "once to file it anew, once to see that it is right now"
+
+
+async def test_a_lease_that_such_a_clock_gave_dies_in_its_time_after_it_was_extended() -> None:
+    world = World()
+    world.clock.set_ahead(DAY_SECONDS)
+    async with world.open() as queue:
+        job = await claimed(queue, id="job", retry=AT_ONCE)
+    world.clock.set_ahead(-DAY_SECONDS)
+    async with world.open() as queue:
+        await queue.heartbeat(job)
+        await world.clock.advance(30)
+        assert await queue.expire() == 0
+        await world.clock.advance(6)
+        assert await queue.expire() == 1
+
+
+async def test_in_an_index_too_large_to_be_read_whole_the_sweeper_finds_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(index, "WHOLE_ENTRIES_MAX", 1)
+    world = World()
+    await written_ahead(world)
+    async with world.open() as queue:
+        await queue.enqueue_many([NewJob("other", delay_seconds=60) for _ in range(3)])
+        await queue.repair()
+        await world.clock.advance(11)
+        assert (await claim_one(queue)).id == "late"
+
+
+async def test_a_key_that_such_a_clock_took_is_free_in_its_time() -> None:
+    world = World()
+    await written_ahead(world, key="key", unique_seconds=60)
+    async with world.open() as queue:
+        assert (await queue.enqueue("work", id="other", key="key")).status == "duplicate"
+        await queue.cancel("late")
+        assert (await queue.enqueue("work", id="other", key="key")).status == "duplicate"
+        await world.clock.advance(70)
+        assert (await queue.enqueue("work", id="other", key="key")).status == "queued"
+        assert (await found(queue, "late")).state is State.CANCELLED
+
+
+async def test_a_command_that_came_before_the_last_put_is_not_from_a_clock_set_back() -> None:
+    world = World()
+    async with world.open() as queue:
+        job = await claimed(queue, id="job")
+        asked_at = world.clock.now()
+        await world.clock.advance(20)
+        await queue.heartbeat(job)
+        turns = queue._backend._engine._turns  # type: ignore[attr-defined]
+        kept = await turns.read("default", "job")
+        decision, _, _ = await turns._decided(Cancel("default", ["job"]), kept.document, asked_at)
+        assert decision.stamp.lagging_clock is None
+        assert decision.stamp.at == world.clock.now()
