@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +25,20 @@ def pytest_configure() -> None:
     # A shell has what it runs in the background ignore it, and all that is started from there.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _modules_of_a_test_are_gone_after_it(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[None]:
+    """Many write a `tasks.py` into a folder of their own; none must be given another's."""
+    path, known = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    written = tmp_path_factory.getbasetemp()
+    for name in set(sys.modules) - known:
+        if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(written):
+            del sys.modules[name]
 
 
 @pytest.fixture

@@ -27,7 +27,6 @@ import textwrap
 import tomllib
 import types
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,7 +88,9 @@ def check_page(page: str, text: str) -> None:
     sys.modules[module.__name__] = module
     environment = dict(os.environ)
     try:
-        with importing_from(Path.cwd()), asyncio.Runner() as runner:
+        # The files that a page names are modules while it runs; conftest takes them back.
+        sys.path.insert(0, str(Path.cwd()))
+        with asyncio.Runner() as runner:
             for block in blocks_of(page, text):
                 if block.language == "python":
                     run_python(block, module, runner)
@@ -99,20 +100,6 @@ def check_page(page: str, text: str) -> None:
                     raise BadBlock(block, f"{block.language!r} is neither python nor sh nor data")
     finally:
         del sys.modules[module.__name__]
-
-
-@contextmanager
-def importing_from(folder: Path) -> Iterator[None]:
-    """The files that a page names are modules while it runs, and of no other page."""
-    known = set(sys.modules)
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(folder))
-        for name in set(sys.modules) - known:
-            if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(folder):
-                del sys.modules[name]
 
 
 def run_python(block: Block, module: types.ModuleType, runner: asyncio.Runner) -> None:

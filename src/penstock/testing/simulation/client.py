@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from copy import copy
 from typing import Any, TypeVar
 
 from penstock.client.newjob import NewJob
@@ -85,7 +86,9 @@ class RecordingClient:
         def note(jobs: list[Job]) -> None:
             call.leases = tuple((job.id, job.lease) for job in jobs if job.lease is not None)
 
-        return await self._ask(call, self.backend.execute(command), note)
+        jobs = await self._ask(call, self.backend.execute(command), note)
+        # As `Queue.claim` does: what a caller does to its jobs must not happen to the queue's.
+        return [copy(job) for job in jobs]
 
     async def ack(self, job: Job, result: Any) -> None:
         await self._ask(self._call_on("ack", job), self.queue.ack(job, result), _nothing)

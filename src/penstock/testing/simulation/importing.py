@@ -12,12 +12,12 @@ from penstock.errors import OutcomeUnknown, PenstockError, RunProblem
 from penstock.kernel.manifest import ImportManifest, Row
 from penstock.testing.simulation.client import RecordingClient
 from penstock.testing.simulation.node import Node
+from penstock.testing.simulation.plan import TRIES_MAX
 from penstock.wire.imports import Group, encode_rows, object_record
 
 if TYPE_CHECKING:
     from penstock.testing.simulation.world import World
 
-TRIES_MAX = 6
 CHUNK_ROWS = 2
 TYPES = ("ok", "slow", "flaky")
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import random  # noqa: TID251 - a generator that is seeded, and nothing else
 from dataclasses import dataclass
 
+from penstock.kernel.retry import RetryPolicy
 from penstock.testing.faults import Faults
 
 LAYOUTS = ("log", "log", "log", "single", "memory")
 """As often as each is drawn: the log has the most to go wrong."""
 
+TRIES_MAX = 6
+"""How often anybody asks for one thing."""
+RETRY = RetryPolicy(initial_seconds=0.2, max_seconds=2.0)
+HUGE = "x" * 300
+"""Too large to be inline where the limit is small."""
 DAY_SECONDS = 86_400.0
 _DAYS_EVERY = 11
 _DAYS_AT = (1, 4)

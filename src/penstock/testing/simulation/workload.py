@@ -24,20 +24,16 @@ from penstock.errors import (
 )
 from penstock.kernel.events import position_of
 from penstock.kernel.job import Job
-from penstock.kernel.retry import RetryPolicy
 from penstock.testing.simulation.client import RecordingClient
 from penstock.testing.simulation.clocks import services
 from penstock.testing.simulation.importing import bring_runs
 from penstock.testing.simulation.leaving import leave
 from penstock.testing.simulation.node import Node
+from penstock.testing.simulation.plan import HUGE, TRIES_MAX
 
 if TYPE_CHECKING:
     from penstock.testing.simulation.world import World
 
-RETRY = RetryPolicy(initial_seconds=0.2, max_seconds=2.0)
-HUGE = "x" * 300
-"""Too large to be inline where the limit is small."""
-TRIES_MAX = 6
 BLUNDER_SECONDS = 5.0
 BAD_RESULTS = 0.1
 SHORT_LIVES_EVERY = 4

@@ -27,7 +27,7 @@ from penstock.testing.simulation.committed import CommittedLog, committed_log
 from penstock.testing.simulation.history import Following, History
 from penstock.testing.simulation.loop import SimulatedLoop
 from penstock.testing.simulation.node import Node
-from penstock.testing.simulation.plan import DAY_SECONDS, Plan
+from penstock.testing.simulation.plan import DAY_SECONDS, HUGE, RETRY, Plan
 from penstock.testing.simulation.stores import NetworkStore, RememberedStore
 
 LIVENESS_SECONDS = 1_200.0
@@ -295,7 +295,7 @@ class World:
             ids.append((tenant, id))
             new = NewJob(
                 type=luck.choice(plan.types),
-                payload={"n": number, "huge": workload.HUGE} if luck.random() < 0.3 else number,
+                payload={"n": number, "huge": HUGE} if luck.random() < 0.3 else number,
                 queue=luck.choice(plan.queues),
                 id=id,
                 key=luck.choice([None, None, None, "key", "other"]),
@@ -303,7 +303,7 @@ class World:
                 priority=luck.choice([0, 0, 0, -1, 5]),
                 delay_seconds=luck.choice([0.0, 0.0, 0.0, 2.0, 10.0]),
                 max_attempts=luck.choice([1, 2, 4]),
-                retry=workload.RETRY,
+                retry=RETRY,
             )
             is_call = new.key is None and luck.random() < 0.15
             errand = workload.Errand(tenant, new, f"operation{number}", is_call=is_call)

@@ -102,10 +102,17 @@ class Calls:
 
     async def test_a_call_joins_the_holder_of_its_key(self, queue: Queue) -> None:
         await queue.enqueue("work", id="holder", key="k")
-        async with meanwhile(queue.call("work", key="k")) as call:
+        is_joined = asyncio.Event()
+
+        async def enqueue_and_tell() -> Receipt:
+            receipt = await queue.enqueue("work", id="caller", key="k")
+            is_joined.set()
+            return receipt
+
+        async with meanwhile(queue.answer("caller", enqueue_and_tell, HANG_SECONDS)) as call:
             job = await claim_one(queue)
-            # Not before the call has found the holder, which `stats` comes after.
-            await queue.stats()
+            # After its end the key would be free, and the call a job of its own.
+            await is_joined.wait()
             await queue.ack(job, "the holder's")
         assert call.result() == "the holder's"
 
