@@ -258,8 +258,8 @@ class Mute(Exception):
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (ValueError("\ud800"), "ValueError: ?"),
-        (Mute(), "Mute: its message can't be shown: RuntimeError"),
+        (ValueError("\ud800"), "ValueError: \\ud800"),
+        (Mute(), "Mute, whose words can't be shown: RuntimeError"),
         (ValueError("x" * 10_000), "ValueError: " + "x" * 3_988),
     ],
     ids=["surrogate", "mute", "long"],

@@ -29,7 +29,7 @@ ATTEMPTS_MAX: Final = 2**31 - 1
 """How often a job may be tried, at the most: what every column takes."""
 POSITION_MAX: Final = 2**63 - 1
 """Positions in layout `tasks` are times, and need every bit."""
-ERROR_CHARACTERS_MAX: Final = 10_000
+ERROR_CHARACTERS_MAX: Final = 4_000
 """How much is kept of what an error says."""
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")

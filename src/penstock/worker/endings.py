@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from traceback import format_exception
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -12,9 +12,7 @@ from penstock.app.control import Permanent, Retry, Snooze
 from penstock.client.tracebacks import traceback_of
 from penstock.errors import ArgumentsInvalid, PenstockError, UnknownType
 from penstock.kernel.job import Job, State
-
-MESSAGE_CHARACTERS_MAX: Final = 4_000
-"""What is kept of an error's words."""
+from penstock.kernel.plain import describe
 
 
 class Succeeded(Struct, frozen=True, gc=False):
@@ -32,10 +30,9 @@ class FailedAttempt(Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        name, words = type(self.error).__name__, _words(self.error)
-        text = (f"{name}: {words}" if words else name)[:MESSAGE_CHARACTERS_MAX]
-        # A lone surrogate, as in a file name that is no text, can't be stored.
-        return text.encode(errors="replace").decode()
+        name, words = type(self.error).__name__, describe(self.error)
+        # An error without words, or one that can't be shown, is described by its name already.
+        return words if words.startswith(name) else f"{name}: {words}"
 
     @property
     def is_final(self) -> bool:
@@ -100,10 +97,3 @@ def timed_out(job: Job, where: BaseException | None = None) -> FailedAttempt:
     limit = TimeoutError(f"the attempt took longer than {job.timeout_seconds:g} s")
     limit.__cause__ = where
     return FailedAttempt(job, limit, "timeout")
-
-
-def _words(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as broken:  # noqa: BLE001  # an error that can't even say what it is
-        return f"its message can't be shown: {type(broken).__name__}"
