@@ -2,8 +2,9 @@
 
 A JVM takes seconds to start and half a gigabyte to run, so every test that uses the fixture `spark`
 goes to the same worker process of a run. Tests that start programs with JVMs of their own go to one
-other, so that two cores have two of them at a time. None of them runs for long enough to be worth
-what the second compiler of a JVM costs, or threads that collect garbage.
+other, so that two cores have two of them at a time. Both rows are long, so they begin first, and
+all else runs beside them. No JVM runs for long enough to be worth what its second compiler costs,
+or threads that collect garbage.
 """
 
 from __future__ import annotations
@@ -37,6 +38,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("spark"))
         elif item.get_closest_marker("xdist_group") is None and _starts_a_program(item):
             item.add_marker(pytest.mark.xdist_group("spark programs"))
+    items.sort(key=lambda item: not _is_long(item))
+
+
+def _is_long(item: pytest.Item) -> bool:
+    group = item.get_closest_marker("xdist_group")
+    return group is not None and str(group.args[0]).startswith("spark")
 
 
 def _starts_a_program(item: pytest.Item) -> bool:
