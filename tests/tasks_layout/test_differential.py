@@ -31,7 +31,8 @@ class ApproximateActor(Actor):
     async def look(self) -> None:
         queue = self._handles[0]
         for archived in (False, True):
-            self.seen.append([visible(job) async for job in queue.jobs(archived=archived)])
+            jobs = [job async for job in queue.jobs(archived=archived)]
+            self.seen.append([visible(job) for job in sorted(jobs, key=lambda job: job.id)])
         self._clock.jump(TICK_SECONDS)
         by_job: dict[str, list[Any]] = {}
         for event in await all_events(queue):
