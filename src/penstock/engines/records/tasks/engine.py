@@ -24,6 +24,7 @@ from penstock.engines.records.tasks import stories
 from penstock.engines.records.tasks.charter import CharterStore
 from penstock.engines.records.tasks.claims import Claims
 from penstock.engines.records.tasks.decisions import Decider
+from penstock.engines.records.tasks.deleting import Deleter
 from penstock.engines.records.tasks.documents import in_parallel
 from penstock.engines.records.tasks.expiry import Expiry
 from penstock.engines.records.tasks.following import Follower
@@ -311,7 +312,8 @@ class TasksEngine(GroupCommit):
 
     async def _vacuum(self) -> VacuumReport:
         await self._ready_for_care()
-        return await Vacuum(self._store, self._turns, self._charter, self._clock).run()
+        deleter = Deleter(self._store, self._services, self._turns, self._charter)
+        return await Vacuum(self._store, self._turns, self._charter, deleter, self._clock).run()
 
     async def repair(self) -> IndexReport:
         await self._ready_for_care()
@@ -349,8 +351,7 @@ class TasksEngine(GroupCommit):
         return round(self._clock.now(), 6)
 
     async def _tasks_of(self, tenant: str) -> list[Task]:
-        skip = self._charter.object.leaving
-        found = all_tasks(self._store, self._turns, tenant, skip=skip, only_looks=True)
+        found = all_tasks(self._store, self._turns, tenant, only_looks=True)
         return [
             kept.document async for _, kept in found if not self._charter.is_late(kept.document)
         ]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from penstock.engines.records.charters import prepared
+from penstock.engines.records.tasks.deleting import is_anew
 from penstock.engines.records.tasks.documents import Kept, in_parallel
 from penstock.engines.records.tasks.holders import hold_in
-from penstock.engines.records.tasks.names import TASKS, name_in, tenant_prefix
+from penstock.engines.records.tasks.names import TASKS, name_in, task_key, task_name, tenant_prefix
 from penstock.engines.records.tasks.stories import last_position, time_in
 from penstock.engines.records.tasks.turns import Turns
 from penstock.errors import Corrupt
@@ -22,7 +23,7 @@ from penstock.ports.backend import Contents, TenantContents
 from penstock.ports.counters import Count, Survey, Waiting
 from penstock.ports.store import Entry, ObjectStore
 from penstock.wire.record import Charter
-from penstock.wire.task import CharterObject, KeyObject, Task, payload_of
+from penstock.wire.task import CharterObject, Deletion, KeyObject, Leaving, Task, payload_of
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,6 @@ async def all_tasks(
     turns: Turns,
     tenant: str | None = None,
     *,
-    skip: Iterable[str] = (),
     known: Mapping[str, Stamp] | None = None,
     only_looks: bool = False,
 ) -> AsyncIterator[tuple[Entry, Kept[Task]]]:
@@ -52,13 +52,10 @@ async def all_tasks(
     put, unless one `only_looks`.
     """
     prefix = "" if tenant is None else tenant_prefix(tenant)
-    skipped, entries, known = frozenset(skip), list[Entry](), known or {}
+    entries, known = list[Entry](), known or {}
     async for entry in store.list(TASKS):
-        if (
-            name_in(entry.key).startswith(prefix)
-            and entry.key not in skipped
-            and known.get(entry.key) != stamp_of(entry)
-        ):
+        is_known = known.get(entry.key) == stamp_of(entry)
+        if name_in(entry.key).startswith(prefix) and not is_known:
             entries.append(entry)
         if len(entries) == TASKS_PER_READ:
             for each in await read_all(turns, entries, only_looks=only_looks):
@@ -119,6 +116,10 @@ def survey(tasks: Sequence[Task], charter: CharterObject, tenant: str, at: float
         for queue, states in left.items():
             for one, number in states.items():
                 count(queue, one, number, has_left=True)
+    for leaving in _deleted(tasks, charter.deletion, tenant):
+        for queue, states in leaving.left.items():
+            for one, number in states.items():
+                count(queue, one, number, has_left=True)
     for task in tasks:
         job = task.job
         if job is None:
@@ -140,6 +141,16 @@ def survey(tasks: Sequence[Task], charter: CharterObject, tenant: str, at: float
             for (queue, type), due in sorted(times.items())
         ],
     )
+
+
+def _deleted(tasks: Iterable[Task], deletion: Deletion | None, tenant: str) -> Iterator[Leaving]:
+    """What is gone already of what is being deleted, and was not counted yet."""
+    if deletion is None:
+        return
+    there = {task_key(task_name(task.tenant, task.id)): task for task in tasks}
+    for key, leaving in deletion.tasks.items():
+        if leaving.tenant == tenant and (key not in there or is_anew(there[key])):
+            yield leaving
 
 
 def contents(

@@ -88,8 +88,14 @@ def emptied(task: Task) -> Task:
     """Without its events, which nobody needs any more."""
     left = task.left if task.job is None else with_left(task.left, [task.job])
     return replace(
-        task, job=None, departed=None, left=left, late=(), voided=(), quiet=True, events=()
-    )
+        task, job=None, departed=None, left=left, late=(), voided=(), quiet=True, events=(),
+        buried=task.made,
+    )  # fmt: skip
+
+
+def spared(task: Task) -> Task:
+    """A buried one whose id is used again: nobody deletes it from now on."""
+    return replace(task, made=False, buried=False, spared=True, quiet=True)
 
 
 def sealed(task: Task, modified_at: float, move: str) -> Task:

@@ -2,18 +2,16 @@
 
 - Completed jobs beyond `finished_jobs_max` leave, oldest first; their events stay.
 - A task whose jobs have all left, and whose events are older than the retention and were read by
-  every registered reader, goes; if it was put late, then only once all readers have moved since. If
-  penstock made its id, nobody will use that again, and the object is deleted, after it was counted:
-  the charter first says which ones, so that a crash in between neither counts nor loses them
-  twice. If somebody chose the id, a new job may come into the same object at any moment, and no
-  store can delete under a condition: such an object is replaced by one without events, which stays.
+  every registered reader, is replaced by one without events; if it was put late, then only once all
+  readers have moved since. If somebody chose its id, then that may come again any day, and the
+  small object stays. If penstock made the id, it is deleted (`deleting` says how, so that nobody
+  loses anything who uses the id again all the same).
 - Side objects that no task and no event names go, if they were named before a sweep that has
   forbidden their publication for long enough that every process knows (`_FORBIDDEN_SECONDS`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from math import inf
 from typing import Final
@@ -26,7 +24,8 @@ from penstock.engines.names import DATA
 from penstock.engines.records.charters import prepared
 from penstock.engines.records.tasks import stories
 from penstock.engines.records.tasks.charter import FRESH_SECONDS, CharterStore
-from penstock.engines.records.tasks.documents import Kept, in_parallel
+from penstock.engines.records.tasks.deleting import Deleter, Found
+from penstock.engines.records.tasks.documents import in_parallel
 from penstock.engines.records.tasks.looking import all_tasks
 from penstock.engines.records.tasks.positions import position_at, time_of
 from penstock.engines.records.tasks.turns import Turns
@@ -46,23 +45,24 @@ from penstock.ports.backend import VacuumReport
 from penstock.ports.store import ObjectStore
 from penstock.wire.task import CharterObject, Task
 
-DELETED_AT_ONCE_MAX: Final = 1_000
+DELETED_AT_ONCE_MAX: Final = 500
+"""The charter names them while they are being deleted."""
 _FORBIDDEN_SECONDS: Final = 12 * FRESH_SECONDS
-_MADE_HERE: Final = re.compile(
-    r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
-)
-
-Found = tuple[str, Kept[Task]]
-"""A task and its object's key."""
 
 
 class Vacuum:
     def __init__(
-        self, store: ObjectStore, turns: Turns, charter: CharterStore, clock: CommitClock
+        self,
+        store: ObjectStore,
+        turns: Turns,
+        charter: CharterStore,
+        deleter: Deleter,
+        clock: CommitClock,
     ) -> None:
         self._store = store
         self._turns = turns
         self._charter = charter
+        self._deleter = deleter
         self._clock = clock
         self._named: set[str] = set()
         """Side objects that a task or an event names."""
@@ -71,7 +71,6 @@ class Vacuum:
         self._charter.require_open()
         now = self._clock.now()
         await drop_silent(self._charter.current.consumers, now, self._charter.take)
-        await self._finish()
         horizon = now - self._charter.current.settings.log_retention_seconds
         reached = [position for position, _ in self._charter.current.consumers.values()]
         below = min([position_at(horizon), *reached])
@@ -105,6 +104,10 @@ class Vacuum:
                         assert job.ended_at is not None
                         completed.append((job.ended_at, job.life, (entry.key, kept)))
                     continue
+            if task.buried:
+                # By a vacuum that came no further.
+                portion.append((entry.key, kept))
+                continue
             is_old = stories.last_position(task) < below and task.opening is None
             # It may stand below what the slowest reader has had, and be news to it all the same.
             is_news = stories.is_late(task, kept.modified_at) and kept.modified_at >= looked_at
@@ -133,39 +136,26 @@ class Vacuum:
         await self._turns.tasks.put(key, kept, after)
 
     async def _let_go(self, old: Sequence[Found]) -> int:
-        """Deletes tasks, or empties those whose ids may come again; says how many."""
-        deleted = [found for found in old if _is_made_here(found[1].document)]
-        emptied = [found for found in old if not _is_made_here(found[1].document)]
+        """Empties tasks, and deletes those whose ids will not come again; says how many."""
         newest = max(stories.last_position(kept.document) for _, kept in old)
 
-        def count(found: CharterObject) -> tuple[CharterObject, Sequence[Event]]:
-            left = found.left
-            for _, kept in deleted:
-                left = _with_left(left, kept.document)
-            forgotten = max(found.forgotten, newest)
-            leaving = tuple(key for key, _ in deleted)
-            return replace(found, left=left, leaving=leaving, forgotten=forgotten), ()
+        def forget(found: CharterObject) -> tuple[CharterObject, Sequence[Event]]:
+            return replace(found, forgotten=max(found.forgotten, newest)), ()
 
-        await self._charter.change(count)
-        await self._finish()
-        await in_parallel(self._empty, emptied)
-        return len(old)
+        await self._charter.change(forget)
+        emptied = [found for found in await in_parallel(self._empty, old) if found is not None]
+        buried = [found for found in emptied if found[1].document.buried]
+        if buried:
+            await self._deleter.delete(buried)
+        return len(emptied)
 
-    async def _empty(self, found: Found) -> None:
+    async def _empty(self, found: Found) -> Found | None:
+        """The same without its events; None if somebody has used it meanwhile."""
         key, kept = found
-        await self._turns.tasks.put(key, kept, stories.emptied(kept.document))
-
-    async def _finish(self) -> None:
-        """Deletes what the charter says is leaving, by whomever it was put there."""
-        leaving = self._charter.object.leaving
-        if not leaving:
-            return
-        await in_parallel(self._store.delete, leaving)
-
-        def clear(found: CharterObject) -> tuple[CharterObject, Sequence[Event]]:
-            return (replace(found, leaving=()) if found.leaving == leaving else found), ()
-
-        await self._charter.change(clear)
+        if kept.document.buried:
+            return found
+        put = await self._turns.tasks.put(key, kept, stories.emptied(kept.document))
+        return None if put is None else (key, put)
 
     def _forbidden_before(self, now: float) -> float:
         """Side objects named before this can't be published, as every process knows."""
@@ -199,19 +189,6 @@ def _names(task: Task) -> Iterator[str]:
             yield event.result_key
 
 
-def _is_made_here(task: Task) -> bool:
-    return _MADE_HERE.fullmatch(task.id) is not None
-
-
 def _is_empty(task: Task) -> bool:
     """Whether there is nothing left to take from it."""
-    return task.job is None and not task.events and not _is_made_here(task)
-
-
-def _with_left(left: dict[str, stories.Left], task: Task) -> dict[str, stories.Left]:
-    counts = stories.with_left(left.get(task.tenant, {}), [task.job] if task.job else [])
-    for queue, states in task.left.items():
-        for state, number in states.items():
-            counts.setdefault(queue, {}).setdefault(state, 0)
-            counts[queue][state] += number
-    return {**left, task.tenant: counts}
+    return task.job is None and not task.events and not task.made
