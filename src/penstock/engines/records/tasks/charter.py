@@ -32,6 +32,7 @@ from penstock.kernel.moves import Move, under_way
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
 from penstock.wire.record import Charter
+from penstock.wire.seen import Seen
 from penstock.wire.task import (
     CharterObject,
     Task,
@@ -113,7 +114,7 @@ class CharterStore:
         """Whether a move has closed the queue, and each of its tasks."""
         return self.move is not None and self.object.sealed == self.move.id
 
-    def is_late(self, task: Task) -> bool:
+    def is_late(self, task: Task | Seen) -> bool:
         """Whether it came into a closed queue, where it will never have been."""
         return self.is_sealed and not task.sealed
 

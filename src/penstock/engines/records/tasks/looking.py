@@ -1,34 +1,29 @@
-"""Looking at all tasks: lists and counts. There is no other way than to read them."""
+"""Reading tasks, one or all: lists need all there is to know of each (`known` is for the rest)."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from penstock.engines.records.charters import prepared
-from penstock.engines.records.tasks.deleting import is_anew
 from penstock.engines.records.tasks.documents import Kept, in_parallel
 from penstock.engines.records.tasks.holders import hold_in
-from penstock.engines.records.tasks.names import TASKS, name_in, task_key, task_name, tenant_prefix
-from penstock.engines.records.tasks.stories import last_position, time_in
+from penstock.engines.records.tasks.names import TASKS, name_in, tenant_prefix
 from penstock.engines.records.tasks.turns import Turns
 from penstock.errors import Corrupt
 from penstock.kernel.departures import Departed
-from penstock.kernel.events import commit_of
-from penstock.kernel.job import ABSENT, Job, State
+from penstock.kernel.job import ABSENT, Job
 from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import Hold, Scope
 from penstock.ports.backend import Contents, TenantContents
-from penstock.ports.counters import Count, Survey, Waiting
 from penstock.ports.store import Entry, ObjectStore
 from penstock.wire.record import Charter
-from penstock.wire.task import CharterObject, Deletion, KeyObject, Leaving, Task, payload_of
+from penstock.wire.task import CharterObject, KeyObject, Task, payload_of
 
 logger = logging.getLogger(__name__)
 
 TASKS_PER_READ: Final = 500
-ENDED_KNOWN_MAX: Final = 100_000
 
 Stamp: TypeAlias = tuple[float, int]
 """When an object was put and how large it is: if that is long ago, then all there is to know."""
@@ -43,19 +38,16 @@ async def all_tasks(
     turns: Turns,
     tenant: str | None = None,
     *,
-    known: Mapping[str, Stamp] | None = None,
     only_looks: bool = False,
 ) -> AsyncIterator[tuple[Entry, Kept[Task]]]:
     """Every task that can be read, of one tenant or of all, in no order.
 
-    Those of `known` are left out that are still as they were. Openings that have become true are
-    put, unless one `only_looks`.
+    Openings that have become true are put, unless one `only_looks`.
     """
     prefix = "" if tenant is None else tenant_prefix(tenant)
-    entries, known = list[Entry](), known or {}
+    entries: list[Entry] = []
     async for entry in store.list(TASKS):
-        is_known = known.get(entry.key) == stamp_of(entry)
-        if name_in(entry.key).startswith(prefix) and not is_known:
+        if name_in(entry.key).startswith(prefix):
             entries.append(entry)
         if len(entries) == TASKS_PER_READ:
             for each in await read_all(turns, entries, only_looks=only_looks):
@@ -99,58 +91,6 @@ async def state_of(tasks: Iterable[Task], charter: Charter) -> QueueState:
         if task.job is not None:
             state.adopt(task.job)
     return state
-
-
-def survey(tasks: Sequence[Task], charter: CharterObject, tenant: str, at: float) -> Survey:
-    """Counts as of a time: a job that has outlived its retention by then has left."""
-    state = prepared(charter.charter)
-    counts: dict[tuple[str, State], list[int]] = {}
-    times: dict[tuple[str, str], list[float]] = {}
-
-    def count(queue: str, one: State, number: int, *, has_left: bool) -> None:
-        numbers = counts.setdefault((queue, one), [0, 0])
-        numbers[0] += number
-        numbers[1] += number if has_left else 0
-
-    for left in (charter.left.get(tenant, {}), *(task.left for task in tasks)):
-        for queue, states in left.items():
-            for one, number in states.items():
-                count(queue, one, number, has_left=True)
-    for leaving in _deleted(tasks, charter.deletion, tenant):
-        for queue, states in leaving.left.items():
-            for one, number in states.items():
-                count(queue, one, number, has_left=True)
-    for task in tasks:
-        job = task.job
-        if job is None:
-            continue
-        state.adopt(job)
-        count(
-            job.queue, job.state, 1, has_left=state.find(tenant, job.id, time_in(task, at)) is None
-        )
-        if job.state is State.PENDING:
-            times.setdefault((job.queue, job.type), []).append(job.run_at - task.early_seconds)
-    newest = max((last_position(task) for task in tasks), default=0)
-    if charter.events:
-        newest = max(newest, charter.events[-1].position)
-    return Survey(
-        commit_of(newest),
-        [Count(queue, one, now, left) for (queue, one), (now, left) in sorted(counts.items())],
-        [
-            Waiting(queue, type, len(due), min(due), sum(time > at for time in due))
-            for (queue, type), due in sorted(times.items())
-        ],
-    )
-
-
-def _deleted(tasks: Iterable[Task], deletion: Deletion | None, tenant: str) -> Iterator[Leaving]:
-    """What is gone already of what is being deleted, and was not counted yet."""
-    if deletion is None:
-        return
-    there = {task_key(task_name(task.tenant, task.id)): task for task in tasks}
-    for key, leaving in deletion.tasks.items():
-        if leaving.tenant == tenant and (key not in there or is_anew(there[key])):
-            yield leaving
 
 
 def contents(

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from math import inf
 from typing import Final
 
@@ -26,24 +26,24 @@ from penstock.engines.records.tasks import stories
 from penstock.engines.records.tasks.charter import FRESH_SECONDS, CharterStore
 from penstock.engines.records.tasks.deleting import Deleter, Found
 from penstock.engines.records.tasks.documents import in_parallel
-from penstock.engines.records.tasks.looking import all_tasks
+from penstock.engines.records.tasks.known import Known, seen_of, time_of_seen
 from penstock.engines.records.tasks.positions import position_at, time_of
 from penstock.engines.records.tasks.turns import Turns
 from penstock.kernel.commands import Sweep
 from penstock.kernel.decide import named_at
 from penstock.kernel.events import (
     SYSTEM_TENANT,
-    Adopted,
-    Completed,
-    Enqueued,
     Event,
     Swept,
     commit_of,
 )
 from penstock.kernel.job import State
+from penstock.kernel.retention import has_lapsed
+from penstock.kernel.state import QueueState
 from penstock.ports.backend import VacuumReport
-from penstock.ports.store import ObjectStore
-from penstock.wire.task import CharterObject, Task
+from penstock.ports.store import Entry, ObjectStore
+from penstock.wire.seen import Seen
+from penstock.wire.task import CharterObject
 
 DELETED_AT_ONCE_MAX: Final = 500
 """The charter names them while they are being deleted."""
@@ -55,12 +55,14 @@ class Vacuum:
         self,
         store: ObjectStore,
         turns: Turns,
+        known: Known,
         charter: CharterStore,
         deleter: Deleter,
         clock: CommitClock,
     ) -> None:
         self._store = store
         self._turns = turns
+        self._known = known
         self._charter = charter
         self._deleter = deleter
         self._clock = clock
@@ -73,12 +75,16 @@ class Vacuum:
         await drop_silent(self._charter.current.consumers, now, self._charter.take)
         horizon = now - self._charter.current.settings.log_retention_seconds
         reached = [position for position, _ in self._charter.current.consumers.values()]
-        below = min([position_at(horizon), *reached])
-        looked_at = min(map(time_of, reached), default=inf)
+        limits = _Limits(
+            prepared(self._charter.current),
+            below=min([position_at(horizon), *reached]),
+            looked_at=min(map(time_of, reached), default=inf),
+            now=now,
+        )
         safe_before = self._forbidden_before(now)
         gone = 0
-        async for old in self._old(below, looked_at, now):
-            gone += await self._let_go(old)
+        async for keys in self._old(limits):
+            gone += await self._let_go(await self._still_old(keys, limits))
         data_objects = await self._sweep(safe_before)
         await self._charter.take(Sweep(SYSTEM_TENANT, horizon))
         return VacuumReport(
@@ -87,35 +93,21 @@ class Vacuum:
             data_objects=data_objects,
         )
 
-    async def _old(
-        self, below: int, looked_at: float, now: float
-    ) -> AsyncIterator[Sequence[Found]]:
+    async def _old(self, limits: _Limits) -> AsyncIterator[Sequence[str]]:
         """Tasks that can go, in portions; on the way, those that are too many leave."""
-        state = prepared(self._charter.current)
-        completed: list[tuple[float, int, Found]] = []
-        portion: list[Found] = []
-        async for entry, kept in all_tasks(self._store, self._turns):
-            task, job = kept.document, kept.document.job
-            if job is not None:
-                state.adopt(job)
-                if state.find(job.tenant, job.id, stories.time_in(task, now)) is not None:
-                    self._named.update(_names(task))
-                    if job.state is State.COMPLETED and job.archived_at is None:
-                        assert job.ended_at is not None
-                        completed.append((job.ended_at, job.life, (entry.key, kept)))
-                    continue
-            if task.buried:
-                # By a vacuum that came no further.
-                portion.append((entry.key, kept))
-                continue
-            is_old = stories.last_position(task) < below and task.opening is None
-            # It may stand below what the slowest reader has had, and be news to it all the same.
-            is_news = stories.is_late(task, kept.modified_at) and kept.modified_at >= looked_at
-            is_old = is_old and not is_news and kept.modified_at < now - FRESH_SECONDS
-            if is_old and not _is_empty(task):
-                portion.append((entry.key, kept))
+        completed: list[tuple[float, int, str]] = []
+        portion: list[str] = []
+        async for entry, seen, kept in self._known.look(only_looks=False):
+            modified_at = entry.modified_at if kept is None else kept.modified_at
+            has_opening = kept is not None and kept.document.opening is not None
+            if not has_opening and limits.can_go(seen, modified_at):
+                portion.append(entry.key)
             else:
-                self._named.update(_names(task))
+                self._named.update(seen.names)
+            is_completed = seen.state is State.COMPLETED and seen.archived_at is None
+            if is_completed and not limits.has_left(seen):
+                assert seen.ended_at is not None
+                completed.append((seen.ended_at, seen.life, entry.key))
             if len(portion) == DELETED_AT_ONCE_MAX:
                 yield portion
                 portion = []
@@ -123,20 +115,42 @@ class Vacuum:
             yield portion
         await self._depart(completed)
 
-    async def _depart(self, completed: list[tuple[float, int, Found]]) -> None:
+    async def _still_old(self, keys: Sequence[str], limits: _Limits) -> list[Found]:
+        """Those that can go as they are now, read for this."""
+
+        async def read(key: str) -> Found | None:
+            kept = await self._turns.tasks.read(key)
+            if kept is None or kept.document.opening is not None:
+                return None
+            task = kept.document
+            seen = seen_of(Entry(key, 0, kept.modified_at), task)
+            if limits.can_go(seen, kept.modified_at):
+                return key, kept
+            # Somebody has used it since it was listed.
+            self._named.update(seen.names)
+            return None
+
+        return [found for found in await in_parallel(read, keys) if found is not None]
+
+    async def _depart(self, completed: list[tuple[float, int, str]]) -> None:
         too_many = len(completed) - self._charter.current.settings.finished_jobs_max
         if too_many > 0:
-            oldest = sorted(completed, key=lambda one: one[:2])[:too_many]
-            await in_parallel(self._depart_one, [found for *_, found in oldest])
+            await in_parallel(self._depart_one, [key for *_, key in sorted(completed)[:too_many]])
 
-    async def _depart_one(self, found: Found) -> None:
-        key, kept = found
-        at = stories.time_in(kept.document, self._clock.now())
-        after = stories.departed(kept.document, kept.modified_at, at)
-        await self._turns.tasks.put(key, kept, after)
+    async def _depart_one(self, key: str) -> None:
+        kept = await self._turns.tasks.read(key)
+        job = None if kept is None else kept.document.job
+        if kept is None or job is None or job.state is not State.COMPLETED:
+            return
+        if kept.document.opening is None and job.archived_at is None:
+            at = stories.time_in(kept.document, self._clock.now())
+            after = stories.departed(kept.document, kept.modified_at, at)
+            await self._turns.tasks.put(key, kept, after)
 
     async def _let_go(self, old: Sequence[Found]) -> int:
         """Empties tasks, and deletes those whose ids will not come again; says how many."""
+        if not old:
+            return 0
         newest = max(stories.last_position(kept.document) for _, kept in old)
 
         def forget(found: CharterObject) -> tuple[CharterObject, Sequence[Event]]:
@@ -180,15 +194,32 @@ class Vacuum:
         return len(gone)
 
 
-def _names(task: Task) -> Iterator[str]:
-    events: tuple[Event | None, ...] = (*task.events, task.opening)
-    for event in events:
-        if isinstance(event, Enqueued) and event.payload_key is not None:
-            yield event.payload_key
-        if isinstance(event, Completed | Adopted) and event.result_key is not None:
-            yield event.result_key
+class _Limits:
+    """What can go, as of the beginning of a vacuum."""
 
+    def __init__(self, state: QueueState, *, below: int, looked_at: float, now: float) -> None:
+        """`below` is where events are that every reader has had; `looked_at` when the slowest one
+        was told anything last."""
+        self._state = state
+        self._below = below
+        self._looked_at = looked_at
+        self._now = now
 
-def _is_empty(task: Task) -> bool:
-    """Whether there is nothing left to take from it."""
-    return task.job is None and not task.events and not task.made
+    def has_left(self, seen: Seen) -> bool:
+        """Whether it has no job any more that anybody could see."""
+        if seen.state is None:
+            return True
+        as_of = self._state.as_of(time_of_seen(seen, self._now))
+        return seen.ended_at is not None and has_lapsed(seen, self._state.settings, as_of)
+
+    def can_go(self, seen: Seen, modified_at: float) -> bool:
+        if seen.is_buried:
+            # By a vacuum that came no further.
+            return True
+        is_empty = seen.state is None and not seen.has_events and not seen.is_made
+        if is_empty or not self.has_left(seen) or seen.last_position >= self._below:
+            return False
+        # It may stand below what the slowest reader has had, and be news to it all the same.
+        is_late = modified_at - seen.last_at >= stories.LATE_SECONDS
+        is_news = is_late and modified_at >= self._looked_at
+        return not is_news and modified_at < self._now - FRESH_SECONDS
