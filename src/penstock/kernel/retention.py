@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from penstock.kernel.job import Job, State
 from penstock.kernel.order import Ranking
@@ -12,6 +12,17 @@ from penstock.kernel.settings import Settings
 
 RESULT_BYTES_SLIM: Final = 128
 """Results up to this size are kept anyway: they weigh no more than the job itself."""
+
+
+class Ended(Protocol):
+    """What says when an ended job may go."""
+
+    @property
+    def state(self) -> State | None: ...
+    @property
+    def ended_at(self) -> float | None: ...
+    @property
+    def archived_at(self) -> float | None: ...
 
 
 class Retention:
@@ -62,12 +73,12 @@ class Retention:
         return self.completed if job.state is State.COMPLETED else self.dead_letters
 
 
-def has_lapsed(job: Job, settings: Settings, at: float) -> bool:
+def has_lapsed(job: Ended, settings: Settings, at: float) -> bool:
     """Whether an ended job has outlived its retention."""
     return lapses_at(job, settings) <= at
 
 
-def lapses_at(job: Job, settings: Settings) -> float:
+def lapses_at(job: Ended, settings: Settings) -> float:
     """When an ended job has outlived its retention."""
     if job.archived_at is not None:
         return job.archived_at + settings.archive_ttl_seconds

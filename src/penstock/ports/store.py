@@ -64,7 +64,7 @@ class ObjectStore(Protocol):
     - A `put` ends in one of four ways: it returns (applied), raises `PreconditionFailed` (refused,
       which may be the echo of an earlier attempt of one's own), raises `PutUnknown` (sent, fate
       unknown), or raises another `StoreError` (certainly not applied). It never retries
-      a conditional put by itself.
+      a conditional put, nor a delete, by itself.
     - A reader sees the old object or the new one, never a part; after a put was applied, every
       `get` sees it.
     - `get` of nothing raises `ObjectNotFound`; `delete` of nothing is fine.

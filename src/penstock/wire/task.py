@@ -71,6 +71,12 @@ class Task(Struct, frozen=True, omit_defaults=True):
     sealed: str = ""
     """The move that closed the queue when this was last put by one: whoever does not know of it
     has an old charter."""
+    made: bool = False
+    """Penstock made the id, and nobody has used it by choice since: it will hardly come again."""
+    buried: bool = False
+    """Vacuum has emptied it and may delete it: whoever wants to use it has to spare it first."""
+    spared: bool = False
+    """It was buried, and then somebody used its id again."""
     events: tuple[JobEvent, ...] = ()
     """Of all jobs the id has had, oldest first."""
 
@@ -90,6 +96,21 @@ class KeyObject(Struct, frozen=True, omit_defaults=True):
     until: float | None = None
 
 
+class Leaving(Struct, frozen=True, omit_defaults=True):
+    """A buried task that is being deleted, with what has to stay counted of it."""
+
+    tenant: str
+    left: dict[str, dict[State, int]] = {}
+
+
+class Deletion(Struct, frozen=True):
+    """Buried tasks that a vacuum is deleting: it says so before it looks at them a last time."""
+
+    id: str
+    tasks: dict[str, Leaving]
+    """By the key of their objects."""
+
+
 class CharterObject(Struct, frozen=True, omit_defaults=True):
     """What holds for the whole queue, and the latest events about that."""
 
@@ -100,8 +121,8 @@ class CharterObject(Struct, frozen=True, omit_defaults=True):
     """No event up to this position can be relied on to be there: vacuum was here."""
     left: dict[str, dict[str, dict[State, int]]] = {}
     """Jobs whose objects are gone, by tenant, queue and state."""
-    leaving: tuple[str, ...] = ()
-    """Objects that are counted in `left` and about to be deleted."""
+    deletion: Deletion | None = None
+    """What is being deleted: not in `left` yet, and not in their tasks once these are gone."""
     sealed: str = ""
     """The last move for which every task was sealed; what has no seal came too late for it."""
 

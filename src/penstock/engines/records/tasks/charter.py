@@ -32,6 +32,7 @@ from penstock.kernel.moves import Move, under_way
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
 from penstock.wire.record import Charter
+from penstock.wire.seen import Seen
 from penstock.wire.task import (
     CharterObject,
     Task,
@@ -41,6 +42,9 @@ from penstock.wire.task import (
 
 FRESH_SECONDS: Final = 5.0
 EVENTS_KEPT: Final = 1_000
+DELETION_SECONDS: Final = 120.0
+"""A deletion that somebody has seen for so long is over: if whoever does it has not said so, then
+because it died. Nothing that it has sent is still under way (`deleting`)."""
 
 
 class CharterStore:
@@ -65,6 +69,8 @@ class CharterStore:
         self._looking = asyncio.Lock()
         self._begun = self._shown = 0
         """Readings are counted as they begin: an earlier one never hides what a later one saw."""
+        self._deletion_seen = ("", 0.0)
+        """The deletion that is announced, and since when this process has known."""
 
     @property
     def object(self) -> CharterObject:
@@ -90,6 +96,7 @@ class CharterStore:
         if number > self._shown:
             self._kept, self._shown = kept, number
             self._read_at = self._services.clock.elapsed()
+            self._watch_deletion()
 
     async def keep_fresh(self) -> None:
         is_old = self._services.clock.elapsed() - self._read_at > FRESH_SECONDS
@@ -107,7 +114,7 @@ class CharterStore:
         """Whether a move has closed the queue, and each of its tasks."""
         return self.move is not None and self.object.sealed == self.move.id
 
-    def is_late(self, task: Task) -> bool:
+    def is_late(self, task: Task | Seen) -> bool:
         """Whether it came into a closed queue, where it will never have been."""
         return self.is_sealed and not task.sealed
 
@@ -115,6 +122,28 @@ class CharterStore:
         """Refuses what is asked of a closed queue, as far as is known."""
         if self.move is not None:
             raise self.move.refusal()
+
+    async def outlive(self, key: str) -> None:
+        """Waits until no delete of this object can be under way; it was spared before the call."""
+        backoff = self._services.backoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
+        while True:
+            await self.refresh()
+            deletion = self.object.deletion
+            if deletion is None or key not in deletion.tasks or self.is_deletion_over:
+                return
+            await self._services.clock.sleep(backoff.next_seconds())
+
+    @property
+    def is_deletion_over(self) -> bool:
+        """Whether the one that is announced ended by itself, as far as this process has seen."""
+        # By what has elapsed here: no clock is believed, neither this one nor the announcer's.
+        since = self._deletion_seen[1]
+        return self._services.clock.elapsed() - since >= DELETION_SECONDS
+
+    def _watch_deletion(self) -> None:
+        deletion = self.object.deletion
+        if deletion is not None and deletion.id != self._deletion_seen[0]:
+            self._deletion_seen = deletion.id, self._services.clock.elapsed()
 
     async def still_open(self) -> bool:
         """Whether the queue was open at some time after the call; many who ask share a look."""
@@ -157,6 +186,7 @@ class CharterStore:
             if put is not None:
                 if put.version is not None:
                     self._kept, self._shown = put, self._begun
+                    self._watch_deletion()
                 self._tell(events)
                 return
             await self._services.clock.sleep(backoff.next_seconds())

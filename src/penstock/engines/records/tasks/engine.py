@@ -23,13 +23,16 @@ from penstock.engines.records import views
 from penstock.engines.records.tasks import stories
 from penstock.engines.records.tasks.charter import CharterStore
 from penstock.engines.records.tasks.claims import Claims
+from penstock.engines.records.tasks.counting import survey
 from penstock.engines.records.tasks.decisions import Decider
+from penstock.engines.records.tasks.deleting import Deleter
 from penstock.engines.records.tasks.documents import in_parallel
 from penstock.engines.records.tasks.expiry import Expiry
 from penstock.engines.records.tasks.following import Follower
 from penstock.engines.records.tasks.index import Index
+from penstock.engines.records.tasks.known import Known
 from penstock.engines.records.tasks.lanes import InOrder, Item, items_of, lanes
-from penstock.engines.records.tasks.looking import all_tasks, contents, state_of, survey, whole
+from penstock.engines.records.tasks.looking import all_tasks, contents, state_of, whole
 from penstock.engines.records.tasks.moving import Mover
 from penstock.engines.records.tasks.names import INDEX_MODES, SHARDS, TASKS
 from penstock.engines.records.tasks.positions import Positions
@@ -110,7 +113,8 @@ class TasksEngine(GroupCommit):
             store, services, self._clock, decider, self._index, self._charter, tell
         )  # fmt: skip
         self._shards = shards
-        self._sweeper = Sweeper(store, self._index, self._turns, self._clock)
+        self._known = Known(store, self._turns, self._clock)
+        self._sweeper = Sweeper(store, self._index, self._turns, self._known, self._clock)
         self._expiry = Expiry(
             self._index, self._turns, self._clock, services, lambda: self.settings
         )
@@ -254,7 +258,11 @@ class TasksEngine(GroupCommit):
 
     async def stats(self, tenant: str) -> Stats:
         at = await self._now()
-        tasks = await self._tasks_of(tenant)
+        tasks = {
+            entry.key: seen
+            async for entry, seen, _ in self._known.look(tenant, only_looks=True)
+            if not self._charter.is_late(seen)
+        }
         paused = self._charter.current.paused.get(tenant, [])
         return views.stats(survey(tasks, self._charter.object, tenant, at), paused, at)
 
@@ -311,7 +319,11 @@ class TasksEngine(GroupCommit):
 
     async def _vacuum(self) -> VacuumReport:
         await self._ready_for_care()
-        return await Vacuum(self._store, self._turns, self._charter, self._clock).run()
+        deleter = Deleter(self._store, self._services, self._turns, self._charter)
+        vacuum = Vacuum(
+            self._store, self._turns, self._known, self._charter, deleter, self._clock
+        )  # fmt: skip
+        return await vacuum.run()
 
     async def repair(self) -> IndexReport:
         await self._ready_for_care()
@@ -349,8 +361,7 @@ class TasksEngine(GroupCommit):
         return round(self._clock.now(), 6)
 
     async def _tasks_of(self, tenant: str) -> list[Task]:
-        skip = self._charter.object.leaving
-        found = all_tasks(self._store, self._turns, tenant, skip=skip, only_looks=True)
+        found = all_tasks(self._store, self._turns, tenant, only_looks=True)
         return [
             kept.document async for _, kept in found if not self._charter.is_late(kept.document)
         ]

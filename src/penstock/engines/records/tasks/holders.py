@@ -20,6 +20,8 @@ from collections.abc import AsyncIterator
 
 from penstock.engines.records.tasks.documents import Documents, Kept
 from penstock.engines.records.tasks.names import KEYS, key_key
+from penstock.engines.requests import Work
+from penstock.kernel.commands import Adopt, Enqueue, Replay
 from penstock.kernel.events import Enqueued, KeyCarried
 from penstock.kernel.job import Job
 from penstock.kernel.tenancy import Hold, Scope
@@ -95,3 +97,21 @@ def hold_in(holder: KeyObject, task: Task | None) -> Hold | None:
     if task is not None and holder.opened in task.voided:
         return None
     return Hold(holder.id, holder.life, holder.until)
+
+
+def scopes_wanted(work: Work, task: Task) -> list[Scope]:
+    """The keys that the command may take: that of the job as it is, and that of a new one."""
+    scopes: dict[Scope, None] = {}
+    job = task.job
+    if may_take_key(work) and job is not None and job.is_terminal and job.key is not None:
+        scopes[job.queue, job.type, job.key] = None
+    if isinstance(work, Enqueue | Adopt):
+        [new] = work.jobs
+        has_ended = isinstance(new, Job) and new.is_terminal
+        if new.key is not None and not has_ended:
+            scopes[new.queue, new.type, new.key] = None
+    return list(scopes)
+
+
+def may_take_key(work: Work) -> bool:
+    return isinstance(work, Enqueue | Adopt | Replay)

@@ -1,25 +1,22 @@
-"""Looking at all tasks: lists and counts. There is no other way than to read them."""
+"""Reading tasks, one or all: lists need all there is to know of each (`known` is for the rest)."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from penstock.engines.records.charters import prepared
 from penstock.engines.records.tasks.documents import Kept, in_parallel
 from penstock.engines.records.tasks.holders import hold_in
 from penstock.engines.records.tasks.names import TASKS, name_in, tenant_prefix
-from penstock.engines.records.tasks.stories import last_position, time_in
 from penstock.engines.records.tasks.turns import Turns
 from penstock.errors import Corrupt
 from penstock.kernel.departures import Departed
-from penstock.kernel.events import commit_of
-from penstock.kernel.job import ABSENT, Job, State
+from penstock.kernel.job import ABSENT, Job
 from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import Hold, Scope
 from penstock.ports.backend import Contents, TenantContents
-from penstock.ports.counters import Count, Survey, Waiting
 from penstock.ports.store import Entry, ObjectStore
 from penstock.wire.record import Charter
 from penstock.wire.task import CharterObject, KeyObject, Task, payload_of
@@ -27,7 +24,6 @@ from penstock.wire.task import CharterObject, KeyObject, Task, payload_of
 logger = logging.getLogger(__name__)
 
 TASKS_PER_READ: Final = 500
-ENDED_KNOWN_MAX: Final = 100_000
 
 Stamp: TypeAlias = tuple[float, int]
 """When an object was put and how large it is: if that is long ago, then all there is to know."""
@@ -42,23 +38,16 @@ async def all_tasks(
     turns: Turns,
     tenant: str | None = None,
     *,
-    skip: Iterable[str] = (),
-    known: Mapping[str, Stamp] | None = None,
     only_looks: bool = False,
 ) -> AsyncIterator[tuple[Entry, Kept[Task]]]:
     """Every task that can be read, of one tenant or of all, in no order.
 
-    Those of `known` are left out that are still as they were. Openings that have become true are
-    put, unless one `only_looks`.
+    Openings that have become true are put, unless one `only_looks`.
     """
     prefix = "" if tenant is None else tenant_prefix(tenant)
-    skipped, entries, known = frozenset(skip), list[Entry](), known or {}
+    entries: list[Entry] = []
     async for entry in store.list(TASKS):
-        if (
-            name_in(entry.key).startswith(prefix)
-            and entry.key not in skipped
-            and known.get(entry.key) != stamp_of(entry)
-        ):
+        if name_in(entry.key).startswith(prefix):
             entries.append(entry)
         if len(entries) == TASKS_PER_READ:
             for each in await read_all(turns, entries, only_looks=only_looks):
@@ -102,44 +91,6 @@ async def state_of(tasks: Iterable[Task], charter: Charter) -> QueueState:
         if task.job is not None:
             state.adopt(task.job)
     return state
-
-
-def survey(tasks: Sequence[Task], charter: CharterObject, tenant: str, at: float) -> Survey:
-    """Counts as of a time: a job that has outlived its retention by then has left."""
-    state = prepared(charter.charter)
-    counts: dict[tuple[str, State], list[int]] = {}
-    times: dict[tuple[str, str], list[float]] = {}
-
-    def count(queue: str, one: State, number: int, *, has_left: bool) -> None:
-        numbers = counts.setdefault((queue, one), [0, 0])
-        numbers[0] += number
-        numbers[1] += number if has_left else 0
-
-    for left in (charter.left.get(tenant, {}), *(task.left for task in tasks)):
-        for queue, states in left.items():
-            for one, number in states.items():
-                count(queue, one, number, has_left=True)
-    for task in tasks:
-        job = task.job
-        if job is None:
-            continue
-        state.adopt(job)
-        count(
-            job.queue, job.state, 1, has_left=state.find(tenant, job.id, time_in(task, at)) is None
-        )
-        if job.state is State.PENDING:
-            times.setdefault((job.queue, job.type), []).append(job.run_at - task.early_seconds)
-    newest = max((last_position(task) for task in tasks), default=0)
-    if charter.events:
-        newest = max(newest, charter.events[-1].position)
-    return Survey(
-        commit_of(newest),
-        [Count(queue, one, now, left) for (queue, one), (now, left) in sorted(counts.items())],
-        [
-            Waiting(queue, type, len(due), min(due), sum(time > at for time in due))
-            for (queue, type), due in sorted(times.items())
-        ],
-    )
 
 
 def contents(

@@ -200,6 +200,9 @@ class Mover:
         key = task_key(task_name(command.tenant, id))
         for _ in range(TURNS_LOST_MAX):
             kept = await self._turns.read(command.tenant, id)
+            if kept is not None and kept.document.buried:
+                await self._turns.spare(key, kept)
+                continue
             task = Task(command.tenant, id) if kept is None else kept.document
             answer, events = self._decider.beside(
                 one, task, (), self._charter.current, self._clock.now()

@@ -7,6 +7,7 @@ Besides the marker and what every engine keeps (`engines/names.py`):
     keys/{hash}.json                        who holds a key
     ready/{shard}/{minute}/{entry}          it is pending, and due in that minute
     leases/{shard}/{minute}/{claim}/{entry}   it is running, and its lease does not end before
+    seen/{shard}.json                       what was known of its tasks some time ago
 
 A name is the tenant's and the job's, joined by a dot, in the alphabet of `encoded`; a long one is
 cut and ends in its digest. A task's shard is the first hex digit of the digest of its name, a
@@ -33,6 +34,7 @@ TASKS: Final = "tasks/"
 KEYS: Final = "keys/"
 READY: Final = "ready/"
 LEASES: Final = "leases/"
+SUMMARIES: Final = "seen/"
 CHARTER: Final = "charter.json"
 SHARDS: Final = "0123456789abcdef"
 
@@ -116,6 +118,15 @@ def shards_in(said: str | None) -> str:
 
 def key_key(tenant: str, scope: Scope) -> str:
     return f"{KEYS}{_digest('/'.join(map(encoded, (tenant, *scope))))}{_SUFFIX}"
+
+
+def summary_key(shard: str) -> str:
+    return f"{SUMMARIES}{shard}{_SUFFIX}"
+
+
+def shard_in_summary(key: str) -> str:
+    """The shard whose summary this is."""
+    return key.removeprefix(SUMMARIES).removesuffix(_SUFFIX)
 
 
 def tag(name: str) -> str:

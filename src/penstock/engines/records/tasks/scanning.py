@@ -1,8 +1,8 @@
 """Candidates without the index: the tasks themselves, listed and read.
 
 For those who do not trust the index to be whole (`hybrid`: it is scanned beside, now and then, and
-whenever the index has nothing), or want to do without it (`scan`). A task that has ended is read
-once and then known by its time and size, until somebody opens it again.
+whenever the index has nothing), or want to do without it (`scan`). A task that was read is known by
+its time and size until it changes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from penstock.engines.records.tasks.documents import in_parallel
 from penstock.engines.records.tasks.index import old_entry
-from penstock.engines.records.tasks.looking import ENDED_KNOWN_MAX, Stamp, stamp_of
+from penstock.engines.records.tasks.known import KNOWN_MAX, SETTLED_SECONDS
 from penstock.engines.records.tasks.names import INDEX_MODES, TASKS, Ready
 from penstock.engines.records.tasks.turns import Turns
 from penstock.errors import Corrupt
@@ -41,7 +41,8 @@ class Scanner:
         self._services = services
         self._scanned_at = -inf
         self._cursors: dict[str, str] = {}
-        self._ended: dict[str, Stamp] = {}
+        self._known: dict[str, tuple[float, int, Ready | None]] = {}
+        """By task, when it was put, how large it is, and the entry that it should have."""
 
     def is_due(self, *, is_idle: bool) -> bool:
         if self.mode != "hybrid":
@@ -55,21 +56,38 @@ class Scanner:
         found: list[Entry] = []
         for shard in shards:
             found += await self._next(shard)
-        tasks = await in_parallel(self._task, found)
-        entries = [old_entry(task) for task in tasks if task is not None]
+        entries = await in_parallel(self._entry, found)
         is_all = not any(shard in self._cursors for shard in shards)
-        return [entry for entry in entries if isinstance(entry, Ready)], is_all
+        return [entry for entry in entries if entry is not None], is_all
 
     async def _next(self, shard: str) -> list[Entry]:
         found: list[Entry] = []
         async for entry in self._store.list(f"{TASKS}{shard}/", self._cursors.get(shard, "")):
-            if self._ended.get(entry.key) != stamp_of(entry):
+            known = self._known.get(entry.key)
+            if known is None or known != (entry.modified_at, entry.size_bytes, None):
                 found.append(entry)
             if len(found) == SCAN_TASKS:
                 self._cursors[shard] = entry.key
                 return found
         self._cursors.pop(shard, None)
         return found
+
+    async def _entry(self, listed: Entry) -> Ready | None:
+        """The entry that the task should have, if it is pending."""
+        known = self._known.get(listed.key)
+        if known is not None and known[:2] == (listed.modified_at, listed.size_bytes):
+            return known[2]
+        listed_by = self._services.clock.now()
+        task = await self._task(listed)
+        if task is None:
+            return None
+        entry = old_entry(task)
+        ready = entry if isinstance(entry, Ready) else None
+        is_old = listed.modified_at < listed_by - SETTLED_SECONDS
+        has_room = len(self._known) < KNOWN_MAX or listed.key in self._known
+        if is_old and task.opening is None and has_room:
+            self._known[listed.key] = (listed.modified_at, listed.size_bytes, ready)
+        return ready
 
     async def _task(self, entry: Entry) -> Task | None:
         try:
@@ -79,9 +97,4 @@ class Scanner:
         except Corrupt as error:
             logger.warning("a job can't be looked at: %s", error)
             return None
-        task = None if kept is None else kept.document
-        job = None if task is None else task.job
-        is_old = entry.modified_at < self._services.clock.now() - IDLE_SCAN_SECONDS
-        if is_old and (job is None or job.is_terminal) and len(self._ended) < ENDED_KNOWN_MAX:
-            self._ended[entry.key] = stamp_of(entry)
-        return task
+        return None if kept is None else kept.document

@@ -88,8 +88,14 @@ def emptied(task: Task) -> Task:
     """Without its events, which nobody needs any more."""
     left = task.left if task.job is None else with_left(task.left, [task.job])
     return replace(
-        task, job=None, departed=None, left=left, late=(), voided=(), quiet=True, events=()
-    )
+        task, job=None, departed=None, left=left, late=(), voided=(), quiet=True, events=(),
+        buried=task.made,
+    )  # fmt: skip
+
+
+def spared(task: Task) -> Task:
+    """A buried one whose id is used again: nobody deletes it from now on."""
+    return replace(task, made=False, buried=False, spared=True, quiet=True)
 
 
 def sealed(task: Task, modified_at: float, move: str) -> Task:
@@ -139,9 +145,14 @@ def stamp_in(task: Task) -> Stamp:
     return task.stamp or stamp_of(last_at(task), None)
 
 
+def time_from(stamp: Stamp | None, last_at: float, clock: float) -> float:
+    """The time of a job of which only these are known, when that is the clock's."""
+    return next_stamp(stamp or stamp_of(last_at, None), clock).at
+
+
 def time_in(task: Task, clock: float) -> float:
     """The time of this job when that is the clock's."""
-    return next_stamp(stamp_in(task), clock).at
+    return time_from(task.stamp, last_at(task), clock)
 
 
 def early_seconds(job: Job, stamp: Stamp) -> float:

@@ -32,12 +32,19 @@ from penstock.engines.records.tasks import stories
 from penstock.engines.records.tasks.ahead import Ahead
 from penstock.engines.records.tasks.decisions import Decider, Decision, Holding
 from penstock.engines.records.tasks.documents import Documents, Kept
-from penstock.engines.records.tasks.holders import Holders, hold_in, is_named, scope_of
+from penstock.engines.records.tasks.holders import (
+    Holders,
+    hold_in,
+    is_named,
+    may_take_key,
+    scope_of,
+    scopes_wanted,
+)
 from penstock.engines.records.tasks.index import Index, old_entry
 from penstock.engines.records.tasks.names import task_key, task_name
 from penstock.engines.requests import Query, Work
 from penstock.errors import Corrupt, MoveProblem, OutcomeUnknown, PenstockError, StoreUnavailable
-from penstock.kernel.commands import Adopt, Enqueue, Expire, Replay
+from penstock.kernel.commands import Adopt, Enqueue, Expire
 from penstock.kernel.events import Event, Failed, JobEvent, Retried
 from penstock.kernel.job import Job, State
 from penstock.kernel.moves import Move
@@ -71,6 +78,7 @@ class CharterReader(Protocol):
     def is_late(self, task: Task) -> bool: ...
     async def refresh(self) -> None: ...
     async def still_open(self) -> bool: ...
+    async def outlive(self, key: str) -> None: ...
 
 
 class TurnsLost(StoreUnavailable):
@@ -153,8 +161,12 @@ class Turns:
         for lost in range(tries):
             if kept is None and not is_guess:
                 kept, is_fresh = await self.read(tenant, id), True
+            if kept is not None and kept.document.buried and isinstance(work, Enqueue | Adopt):
+                await self.spare(key, kept)
+                kept = None
+                continue
             task = await self._before(work, Task(tenant, id), kept)
-            if task.opening is None or lost >= PATIENCE_TURNS or not _may_take_key(work):
+            if task.opening is None or lost >= PATIENCE_TURNS or not may_take_key(work):
                 decision, holders, is_whole = await self._decided(work, task, now)
                 if not decision.events:
                     if is_fresh:
@@ -171,6 +183,9 @@ class Turns:
     async def _before(self, work: Work, new: Task, kept: Kept[Task] | None) -> Task:
         """What is decided on, with a charter that knows of its seal."""
         task = new if kept is None else kept.document
+        is_made = isinstance(work, Enqueue) and all(one.is_made for one in work.jobs)
+        if isinstance(work, Enqueue | Adopt):
+            task = msgspec.structs.replace(task, made=is_made and (kept is None or task.made))
         moves = self._charter.current.moves
         is_unknown = task.sealed and all(move.id != task.sealed for move in moves)
         if isinstance(work, Adopt):
@@ -226,6 +241,11 @@ class Turns:
             return kept
         return await self._confirm(key, kept) or kept
 
+    async def spare(self, key: str, kept: Kept[Task]) -> None:
+        """Makes a buried task one that can be used; it has to be read again (`deleting`)."""
+        if await self.tasks.put(key, kept, stories.spared(kept.document)) is not None:
+            await self._charter.outlive(key)
+
     async def void(self, key: str, kept: Kept[Task]) -> None:
         """Gives an opening up that nobody will settle any more."""
         await self.tasks.put(key, kept, stories.voided(kept.document, kept.modified_at))
@@ -233,7 +253,7 @@ class Turns:
     async def _decided(self, work: Work, task: Task, now: float) -> tuple[Decision, Found, bool]:
         """The decision, what it was decided on, and whether it is all that was asked for."""
         holdings, holders = list[Holding](), Found()
-        for scope in _scopes(work, task):
+        for scope in scopes_wanted(work, task):
             holding, holders[scope] = await self.holding(task, scope)
             holdings.append(holding)
         charter = self._charter.current
@@ -372,21 +392,3 @@ class Turns:
             return False
         skew_seconds = self._charter.current.settings.clock_skew_seconds
         return job.lease_until + skew_seconds <= stories.time_in(task, self._clock.now())
-
-
-def _scopes(work: Work, task: Task) -> list[Scope]:
-    """The keys that the command may take: that of the job as it is, and that of a new one."""
-    scopes: dict[Scope, None] = {}
-    job = task.job
-    if _may_take_key(work) and job is not None and job.is_terminal and job.key is not None:
-        scopes[job.queue, job.type, job.key] = None
-    if isinstance(work, Enqueue | Adopt):
-        [new] = work.jobs
-        has_ended = isinstance(new, Job) and new.is_terminal
-        if new.key is not None and not has_ended:
-            scopes[new.queue, new.type, new.key] = None
-    return list(scopes)
-
-
-def _may_take_key(work: Work) -> bool:
-    return isinstance(work, Enqueue | Adopt | Replay)

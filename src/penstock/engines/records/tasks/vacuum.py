@@ -2,19 +2,17 @@
 
 - Completed jobs beyond `finished_jobs_max` leave, oldest first; their events stay.
 - A task whose jobs have all left, and whose events are older than the retention and were read by
-  every registered reader, goes; if it was put late, then only once all readers have moved since. If
-  penstock made its id, nobody will use that again, and the object is deleted, after it was counted:
-  the charter first says which ones, so that a crash in between neither counts nor loses them
-  twice. If somebody chose the id, a new job may come into the same object at any moment, and no
-  store can delete under a condition: such an object is replaced by one without events, which stays.
+  every registered reader, is replaced by one without events; if it was put late, then only once all
+  readers have moved since. If somebody chose its id, then that may come again any day, and the
+  small object stays. If penstock made the id, it is deleted (`deleting` says how, so that nobody
+  loses anything who uses the id again all the same).
 - Side objects that no task and no event names go, if they were named before a sweep that has
   forbidden their publication for long enough that every process knows (`_FORBIDDEN_SECONDS`).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from math import inf
 from typing import Final
 
@@ -26,43 +24,47 @@ from penstock.engines.names import DATA
 from penstock.engines.records.charters import prepared
 from penstock.engines.records.tasks import stories
 from penstock.engines.records.tasks.charter import FRESH_SECONDS, CharterStore
-from penstock.engines.records.tasks.documents import Kept, in_parallel
-from penstock.engines.records.tasks.looking import all_tasks
+from penstock.engines.records.tasks.deleting import Deleter, Found
+from penstock.engines.records.tasks.documents import in_parallel
+from penstock.engines.records.tasks.known import Known, seen_of, time_of_seen
 from penstock.engines.records.tasks.positions import position_at, time_of
 from penstock.engines.records.tasks.turns import Turns
 from penstock.kernel.commands import Sweep
 from penstock.kernel.decide import named_at
 from penstock.kernel.events import (
     SYSTEM_TENANT,
-    Adopted,
-    Completed,
-    Enqueued,
     Event,
     Swept,
     commit_of,
 )
 from penstock.kernel.job import State
+from penstock.kernel.retention import has_lapsed
+from penstock.kernel.state import QueueState
 from penstock.ports.backend import VacuumReport
-from penstock.ports.store import ObjectStore
-from penstock.wire.task import CharterObject, Task
+from penstock.ports.store import Entry, ObjectStore
+from penstock.wire.seen import Seen
+from penstock.wire.task import CharterObject
 
-DELETED_AT_ONCE_MAX: Final = 1_000
+DELETED_AT_ONCE_MAX: Final = 500
+"""The charter names them while they are being deleted."""
 _FORBIDDEN_SECONDS: Final = 12 * FRESH_SECONDS
-_MADE_HERE: Final = re.compile(
-    r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
-)
-
-Found = tuple[str, Kept[Task]]
-"""A task and its object's key."""
 
 
 class Vacuum:
     def __init__(
-        self, store: ObjectStore, turns: Turns, charter: CharterStore, clock: CommitClock
+        self,
+        store: ObjectStore,
+        turns: Turns,
+        known: Known,
+        charter: CharterStore,
+        deleter: Deleter,
+        clock: CommitClock,
     ) -> None:
         self._store = store
         self._turns = turns
+        self._known = known
         self._charter = charter
+        self._deleter = deleter
         self._clock = clock
         self._named: set[str] = set()
         """Side objects that a task or an event names."""
@@ -71,15 +73,18 @@ class Vacuum:
         self._charter.require_open()
         now = self._clock.now()
         await drop_silent(self._charter.current.consumers, now, self._charter.take)
-        await self._finish()
         horizon = now - self._charter.current.settings.log_retention_seconds
         reached = [position for position, _ in self._charter.current.consumers.values()]
-        below = min([position_at(horizon), *reached])
-        looked_at = min(map(time_of, reached), default=inf)
+        limits = _Limits(
+            prepared(self._charter.current),
+            below=min([position_at(horizon), *reached]),
+            looked_at=min(map(time_of, reached), default=inf),
+            now=now,
+        )
         safe_before = self._forbidden_before(now)
         gone = 0
-        async for old in self._old(below, looked_at, now):
-            gone += await self._let_go(old)
+        async for keys in self._old(limits):
+            gone += await self._let_go(await self._still_old(keys, limits))
         data_objects = await self._sweep(safe_before)
         await self._charter.take(Sweep(SYSTEM_TENANT, horizon))
         return VacuumReport(
@@ -88,31 +93,21 @@ class Vacuum:
             data_objects=data_objects,
         )
 
-    async def _old(
-        self, below: int, looked_at: float, now: float
-    ) -> AsyncIterator[Sequence[Found]]:
+    async def _old(self, limits: _Limits) -> AsyncIterator[Sequence[str]]:
         """Tasks that can go, in portions; on the way, those that are too many leave."""
-        state = prepared(self._charter.current)
-        completed: list[tuple[float, int, Found]] = []
-        portion: list[Found] = []
-        async for entry, kept in all_tasks(self._store, self._turns):
-            task, job = kept.document, kept.document.job
-            if job is not None:
-                state.adopt(job)
-                if state.find(job.tenant, job.id, stories.time_in(task, now)) is not None:
-                    self._named.update(_names(task))
-                    if job.state is State.COMPLETED and job.archived_at is None:
-                        assert job.ended_at is not None
-                        completed.append((job.ended_at, job.life, (entry.key, kept)))
-                    continue
-            is_old = stories.last_position(task) < below and task.opening is None
-            # It may stand below what the slowest reader has had, and be news to it all the same.
-            is_news = stories.is_late(task, kept.modified_at) and kept.modified_at >= looked_at
-            is_old = is_old and not is_news and kept.modified_at < now - FRESH_SECONDS
-            if is_old and not _is_empty(task):
-                portion.append((entry.key, kept))
+        completed: list[tuple[float, int, str]] = []
+        portion: list[str] = []
+        async for entry, seen, kept in self._known.look(only_looks=False):
+            modified_at = entry.modified_at if kept is None else kept.modified_at
+            has_opening = kept is not None and kept.document.opening is not None
+            if not has_opening and limits.can_go(seen, modified_at):
+                portion.append(entry.key)
             else:
-                self._named.update(_names(task))
+                self._named.update(seen.names)
+            is_completed = seen.state is State.COMPLETED and seen.archived_at is None
+            if is_completed and not limits.has_left(seen):
+                assert seen.ended_at is not None
+                completed.append((seen.ended_at, seen.life, entry.key))
             if len(portion) == DELETED_AT_ONCE_MAX:
                 yield portion
                 portion = []
@@ -120,52 +115,61 @@ class Vacuum:
             yield portion
         await self._depart(completed)
 
-    async def _depart(self, completed: list[tuple[float, int, Found]]) -> None:
+    async def _still_old(self, keys: Sequence[str], limits: _Limits) -> list[Found]:
+        """Those that can go as they are now, read for this."""
+
+        async def read(key: str) -> Found | None:
+            kept = await self._turns.tasks.read(key)
+            if kept is None or kept.document.opening is not None:
+                return None
+            task = kept.document
+            seen = seen_of(Entry(key, 0, kept.modified_at), task)
+            if limits.can_go(seen, kept.modified_at):
+                return key, kept
+            # Somebody has used it since it was listed.
+            self._named.update(seen.names)
+            return None
+
+        return [found for found in await in_parallel(read, keys) if found is not None]
+
+    async def _depart(self, completed: list[tuple[float, int, str]]) -> None:
         too_many = len(completed) - self._charter.current.settings.finished_jobs_max
         if too_many > 0:
-            oldest = sorted(completed, key=lambda one: one[:2])[:too_many]
-            await in_parallel(self._depart_one, [found for *_, found in oldest])
+            await in_parallel(self._depart_one, [key for *_, key in sorted(completed)[:too_many]])
 
-    async def _depart_one(self, found: Found) -> None:
-        key, kept = found
-        at = stories.time_in(kept.document, self._clock.now())
-        after = stories.departed(kept.document, kept.modified_at, at)
-        await self._turns.tasks.put(key, kept, after)
+    async def _depart_one(self, key: str) -> None:
+        kept = await self._turns.tasks.read(key)
+        job = None if kept is None else kept.document.job
+        if kept is None or job is None or job.state is not State.COMPLETED:
+            return
+        if kept.document.opening is None and job.archived_at is None:
+            at = stories.time_in(kept.document, self._clock.now())
+            after = stories.departed(kept.document, kept.modified_at, at)
+            await self._turns.tasks.put(key, kept, after)
 
     async def _let_go(self, old: Sequence[Found]) -> int:
-        """Deletes tasks, or empties those whose ids may come again; says how many."""
-        deleted = [found for found in old if _is_made_here(found[1].document)]
-        emptied = [found for found in old if not _is_made_here(found[1].document)]
+        """Empties tasks, and deletes those whose ids will not come again; says how many."""
+        if not old:
+            return 0
         newest = max(stories.last_position(kept.document) for _, kept in old)
 
-        def count(found: CharterObject) -> tuple[CharterObject, Sequence[Event]]:
-            left = found.left
-            for _, kept in deleted:
-                left = _with_left(left, kept.document)
-            forgotten = max(found.forgotten, newest)
-            leaving = tuple(key for key, _ in deleted)
-            return replace(found, left=left, leaving=leaving, forgotten=forgotten), ()
+        def forget(found: CharterObject) -> tuple[CharterObject, Sequence[Event]]:
+            return replace(found, forgotten=max(found.forgotten, newest)), ()
 
-        await self._charter.change(count)
-        await self._finish()
-        await in_parallel(self._empty, emptied)
-        return len(old)
+        await self._charter.change(forget)
+        emptied = [found for found in await in_parallel(self._empty, old) if found is not None]
+        buried = [found for found in emptied if found[1].document.buried]
+        if buried:
+            await self._deleter.delete(buried)
+        return len(emptied)
 
-    async def _empty(self, found: Found) -> None:
+    async def _empty(self, found: Found) -> Found | None:
+        """The same without its events; None if somebody has used it meanwhile."""
         key, kept = found
-        await self._turns.tasks.put(key, kept, stories.emptied(kept.document))
-
-    async def _finish(self) -> None:
-        """Deletes what the charter says is leaving, by whomever it was put there."""
-        leaving = self._charter.object.leaving
-        if not leaving:
-            return
-        await in_parallel(self._store.delete, leaving)
-
-        def clear(found: CharterObject) -> tuple[CharterObject, Sequence[Event]]:
-            return (replace(found, leaving=()) if found.leaving == leaving else found), ()
-
-        await self._charter.change(clear)
+        if kept.document.buried:
+            return found
+        put = await self._turns.tasks.put(key, kept, stories.emptied(kept.document))
+        return None if put is None else (key, put)
 
     def _forbidden_before(self, now: float) -> float:
         """Side objects named before this can't be published, as every process knows."""
@@ -190,28 +194,32 @@ class Vacuum:
         return len(gone)
 
 
-def _names(task: Task) -> Iterator[str]:
-    events: tuple[Event | None, ...] = (*task.events, task.opening)
-    for event in events:
-        if isinstance(event, Enqueued) and event.payload_key is not None:
-            yield event.payload_key
-        if isinstance(event, Completed | Adopted) and event.result_key is not None:
-            yield event.result_key
+class _Limits:
+    """What can go, as of the beginning of a vacuum."""
 
+    def __init__(self, state: QueueState, *, below: int, looked_at: float, now: float) -> None:
+        """`below` is where events are that every reader has had; `looked_at` when the slowest one
+        was told anything last."""
+        self._state = state
+        self._below = below
+        self._looked_at = looked_at
+        self._now = now
 
-def _is_made_here(task: Task) -> bool:
-    return _MADE_HERE.fullmatch(task.id) is not None
+    def has_left(self, seen: Seen) -> bool:
+        """Whether it has no job any more that anybody could see."""
+        if seen.state is None:
+            return True
+        as_of = self._state.as_of(time_of_seen(seen, self._now))
+        return seen.ended_at is not None and has_lapsed(seen, self._state.settings, as_of)
 
-
-def _is_empty(task: Task) -> bool:
-    """Whether there is nothing left to take from it."""
-    return task.job is None and not task.events and not _is_made_here(task)
-
-
-def _with_left(left: dict[str, stories.Left], task: Task) -> dict[str, stories.Left]:
-    counts = stories.with_left(left.get(task.tenant, {}), [task.job] if task.job else [])
-    for queue, states in task.left.items():
-        for state, number in states.items():
-            counts.setdefault(queue, {}).setdefault(state, 0)
-            counts[queue][state] += number
-    return {**left, task.tenant: counts}
+    def can_go(self, seen: Seen, modified_at: float) -> bool:
+        if seen.is_buried:
+            # By a vacuum that came no further.
+            return True
+        is_empty = seen.state is None and not seen.has_events and not seen.is_made
+        if is_empty or not self.has_left(seen) or seen.last_position >= self._below:
+            return False
+        # It may stand below what the slowest reader has had, and be news to it all the same.
+        is_late = modified_at - seen.last_at >= stories.LATE_SECONDS
+        is_news = is_late and modified_at >= self._looked_at
+        return not is_news and modified_at < self._now - FRESH_SECONDS
