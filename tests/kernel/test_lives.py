@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.kernel import lives
+from penstock.kernel.job import Job
 from penstock.kernel.lives import Lives
 from penstock.testing.factories import a_job
 from tests.kernel.scripts import Kernel, Script, Step, scripts, steps
@@ -18,7 +19,8 @@ def require_order(kernel: Kernel) -> None:
     for tenancy in kernel.state.tenants.values():
         expected = sorted(tenancy.jobs.values(), key=lambda job: job.life)
         assert tenancy.lives.after(0, END, 10_000) == (expected, None)
-        walked, reached = [], 0
+        walked: list[Job] = []
+        reached: int | None = 0
         while reached is not None:
             page, reached = tenancy.lives.after(reached, END, 2)
             walked += page

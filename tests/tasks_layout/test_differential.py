@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import penstock
 from penstock import Queue
 from penstock.kernel.events import Event
+from penstock.kernel.job import Job
 from penstock.runtime.services import Services
 from penstock.stores.memory import MemoryStore
 from penstock.testing.clock import FakeClock
@@ -31,7 +32,9 @@ class ApproximateActor(Actor):
     async def look(self) -> None:
         queue = self._handles[0]
         for archived in (False, True):
-            self.seen.append([visible(job) async for job in queue.jobs(archived=archived)])
+            # By name the one, by age the other.
+            jobs = sorted([job async for job in queue.jobs(archived=archived)], key=_life)
+            self.seen.append([visible(job) for job in jobs])
         self._clock.jump(TICK_SECONDS)
         by_job: dict[str, list[Any]] = {}
         for event in await all_events(queue):
@@ -49,6 +52,10 @@ class ApproximateActor(Actor):
             # A dead lease is dead for everybody, but recorded only when somebody comes upon it.
             return await self._handles[0].expire()
         return None if name == "stats" else answer
+
+
+def _life(job: Job) -> int:
+    return job.life
 
 
 def _subject(event: Event) -> str:

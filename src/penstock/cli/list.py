@@ -14,7 +14,7 @@ from penstock.cli.options import Json, OnlyQueue, OnlyState, OnlyType, Tenant, U
 from penstock.cli.output import err, out, print_json, say, state_text, when
 from penstock.engines.records.tasks.names import shards_in
 from penstock.errors import InvalidInput
-from penstock.insights.listing import first_by, listed
+from penstock.insights.listing import first_by, listed, with_values
 from penstock.insights.records import job_record
 from penstock.kernel.job import Job
 from penstock.ports.listing import cursor_of
@@ -58,7 +58,7 @@ def command(
     wanted = None if state is None else state.value
     jobs = run(
         _listed(
-            url, tenant, None if sort is None else sort.value, limit + 1,
+            url, tenant, None if sort is None else sort.value, limit + 1, json,
             state=wanted, name=queue, type=type, archived=archived, after=after,
             shards=_shards(shard), attempts_min=attempts_min,
         )
@@ -102,12 +102,19 @@ def job_table(jobs: list[Job]) -> FittedTable:
 
 
 async def _listed(
-    url: str | None, tenant: str | None, sort: str | None, limit: int, **wanted: Any
+    url: str | None,
+    tenant: str | None,
+    sort: str | None,
+    limit: int,
+    has_values: bool,
+    **wanted: Any,
 ) -> list[Job]:
     async with opened(url, tenant) as queue:
         if sort is not None:
-            return await first_by(listed(queue, **wanted), sort, limit)
-        return [job async for job in listed(queue, limit=limit, **wanted)]
+            jobs = await first_by(listed(queue, **wanted), sort, limit)
+        else:
+            jobs = [job async for job in listed(queue, limit=limit, **wanted)]
+        return await with_values(queue, jobs) if has_values else jobs
 
 
 def _shards(said: str | None) -> str | None:

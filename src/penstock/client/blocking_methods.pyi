@@ -178,6 +178,7 @@ class BlockingMethods:
         archived: bool = False,
         limit: int | None = None,
         after: str | None = None,
+        fetch: bool = False,
     ) -> Generator[Job]:
         """Jobs of the live state, oldest first. Completed ones come without payload.
 
@@ -186,7 +187,9 @@ class BlockingMethods:
         first page to the last; those that begin later than the listing are not in it.
 
         Only those in this `state`, of this `queue` and `type`; `archived` ones only if asked for.
-        At most `limit`; behind the job of which `after` is the `cursor`.
+        At most `limit`; behind the job of which `after` is the `cursor`. With `fetch` a large value
+        that is kept beside the queue is read, with a request of its own, and is `Undecodable` if it
+        is gone; without, a `Beside` says how large it is.
 
         In layout `tasks` they come by the names of their objects, whatever their age.
         """

@@ -252,6 +252,7 @@ class Queue(Leasing, Importing, Submitting):
         archived: bool = False,
         limit: int | None = None,
         after: str | None = None,
+        fetch: bool = False,
     ) -> AsyncIterator[Job]:
         """Jobs of the live state, oldest first. Completed ones come without payload.
 
@@ -260,7 +261,9 @@ class Queue(Leasing, Importing, Submitting):
         first page to the last; those that begin later than the listing are not in it.
 
         Only those in this `state`, of this `queue` and `type`; `archived` ones only if asked for.
-        At most `limit`; behind the job of which `after` is the `cursor`.
+        At most `limit`; behind the job of which `after` is the `cursor`. With `fetch` a large value
+        that is kept beside the queue is read, with a request of its own, and is `Undecodable` if it
+        is gone; without, a `Beside` says how large it is.
 
         In layout `tasks` they come by the names of their objects, whatever their age.
         """
@@ -276,8 +279,9 @@ class Queue(Leasing, Importing, Submitting):
             )
         if after is not None:
             after = plain_text("after", after)
+        fetch, envelopes = plain_switch("fetch", fetch), self._envelopes
         async for job in self._backend.jobs(self.tenant, wanted, after=after, limit=limit):
-            yield self._envelopes.open_inline(job)
+            yield await envelopes.open(job) if fetch else envelopes.open_listed(job)
 
     def cursor(self, job: Job) -> str:
         """What `jobs(after=…)` takes to go on behind this `job`, as a listing has given it."""

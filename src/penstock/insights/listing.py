@@ -66,3 +66,14 @@ async def first_by(jobs: AsyncIterator[Job], sort: str, limit: int) -> list[Job]
         if len(first) >= limit + _SORTED_AT_ONCE:
             first = take(limit, first, key=lambda job: getattr(job, sort))
     return take(limit, first, key=lambda job: getattr(job, sort))
+
+
+async def with_values(queue: Queue, jobs: list[Job], *, all_of_them: bool = False) -> list[Job]:
+    """With the large values that a list does not have; or `all_of_them`, with those that completed
+    jobs have let go, too. One that has left since it was listed, or lives again, is as it was."""
+    wanted = [job.id for job in jobs if all_of_them or job.payload_key or job.result_key]
+    found = {job.id: job for job in await queue.get(wanted) if job is not None}
+    return [
+        now if (now := found.get(job.id)) is not None and now.life == job.life else job
+        for job in jobs
+    ]
