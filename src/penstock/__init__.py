@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.kernel.job import Job as Job
     from penstock.kernel.job import State as State
     from penstock.kernel.retry import RetryPolicy as RetryPolicy
+    from penstock.wire.codecs import Beside as Beside
     from penstock.wire.codecs import Undecodable as Undecodable
     from penstock.wiring import import_writer as import_writer
     from penstock.wiring import open as open  # noqa: A004  # `penstock.open` is the public name
@@ -57,6 +58,7 @@ _HOMES = {
     "Task": "penstock.app.task",
     "TaskOptions": "penstock.app.task",
     "JobOf": "penstock.client.envelopes",
+    "Beside": "penstock.wire.codecs",
     "Undecodable": "penstock.wire.codecs",
     "Worker": "penstock.worker.worker",
     "WorkerOptions": "penstock.worker.options",
@@ -84,6 +86,7 @@ __all__ = [
     "Task",
     "TaskOptions",
     "JobOf",
+    "Beside",
     "Undecodable",
     "Worker",
     "WorkerOptions",

@@ -24,7 +24,7 @@ from penstock.cli.output import err, json_line, print_json
 from penstock.cli.progress import progress
 from penstock.client.queue import Queue
 from penstock.errors import InvalidInput
-from penstock.insights.listing import listed
+from penstock.insights.listing import listed, with_values
 from penstock.insights.records import event_record, portable_job_record
 from penstock.kernel.job import Job
 
@@ -86,18 +86,8 @@ async def _export(
 async def _jobs(queue: Queue, wanted: Wanted) -> AsyncIterator[dict[str, Any]]:
     jobs = listed(queue, state=wanted.state, name=wanted.queue, type=wanted.type)
     async for batch in _batches(jobs):
-        for job in await _whole(queue, batch):
+        for job in await with_values(queue, batch, all_of_them=True):
             yield portable_job_record(job)
-
-
-async def _whole(queue: Queue, jobs: list[Job]) -> list[Job]:
-    """With the values that a list does not have: of completed jobs, and of large ones."""
-    found = await queue.get([job.id for job in jobs])
-    # One that has left since it was listed, or lives again, is exported as it was listed.
-    return [
-        now if now is not None and now.life == job.life else job
-        for job, now in zip(jobs, found, strict=True)
-    ]
 
 
 async def _batches(jobs: AsyncIterator[Job]) -> AsyncIterator[list[Job]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -13,9 +14,10 @@ from penstock.cli.options import Json, OnlyQueue, OnlyState, OnlyType, Tenant, U
 from penstock.cli.output import err, out, print_json, say, state_text, when
 from penstock.engines.records.tasks.names import shards_in
 from penstock.errors import InvalidInput
-from penstock.insights.listing import first_of, listed
+from penstock.insights.listing import first_by, listed, with_values
 from penstock.insights.records import job_record
 from penstock.kernel.job import Job
+from penstock.ports.listing import cursor_of
 
 
 class SortName(StrEnum):
@@ -43,15 +45,21 @@ def command(
         typer.Option("--sort", help="By this field; without, oldest first. Reads all jobs."),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 50,
+    after: Annotated[
+        str | None,
+        typer.Option("--after", metavar="CURSOR", help="Go on where an earlier list has ended."),
+    ] = None,
     url: Url = None,
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
+    if sort is not None and after is not None:
+        raise InvalidInput("--after goes on in the order of the list itself: leave out --sort")
     wanted = None if state is None else state.value
     jobs = run(
         _listed(
-            url, tenant, None if sort is None else sort.value, limit + 1,
-            state=wanted, name=queue, type=type, archived=archived,
+            url, tenant, None if sort is None else sort.value, limit + 1, json,
+            state=wanted, name=queue, type=type, archived=archived, after=after,
             shards=_shards(shard), attempts_min=attempts_min,
         )
     )  # fmt: skip
@@ -66,7 +74,8 @@ def command(
         return
     out().print(job_table(jobs))
     if has_more:
-        err().print(f"only the first {limit:,}; --limit shows more")
+        rest = "" if sort is not None else f", --after {quote(cursor_of(jobs[-1]))} goes on"
+        err().print(f"only the first {limit:,}; --limit shows more{rest}", soft_wrap=True)
 
 
 def job_table(jobs: list[Job]) -> FittedTable:
@@ -93,10 +102,19 @@ def job_table(jobs: list[Job]) -> FittedTable:
 
 
 async def _listed(
-    url: str | None, tenant: str | None, sort: str | None, limit: int, **wanted: Any
+    url: str | None,
+    tenant: str | None,
+    sort: str | None,
+    limit: int,
+    has_values: bool,
+    **wanted: Any,
 ) -> list[Job]:
     async with opened(url, tenant) as queue:
-        return await first_of(listed(queue, **wanted), sort, limit)
+        if sort is not None:
+            jobs = await first_by(listed(queue, **wanted), sort, limit)
+        else:
+            jobs = [job async for job in listed(queue, limit=limit, **wanted)]
+        return await with_values(queue, jobs) if has_values else jobs
 
 
 def _shards(said: str | None) -> str | None:

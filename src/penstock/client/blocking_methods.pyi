@@ -176,11 +176,26 @@ class BlockingMethods:
         queue: str | None = None,
         type: str | None = None,
         archived: bool = False,
+        limit: int | None = None,
+        after: str | None = None,
+        fetch: bool = False,
     ) -> Generator[Job]:
-        """Jobs of the live state as of now, oldest first. Completed ones come without payload.
+        """Jobs of the live state, oldest first. Completed ones come without payload.
+
+        They are read a page at a time, as they are taken. Each life of a job comes at most once, as
+        it was when its page was read; none is missed that was there, and as asked for, from the
+        first page to the last; those that begin later than the listing are not in it.
 
         Only those in this `state`, of this `queue` and `type`; `archived` ones only if asked for.
+        At most `limit`; behind the job of which `after` is the `cursor`. With `fetch` a large value
+        that is kept beside the queue is read, with a request of its own, and is `Undecodable` if it
+        is gone; without, a `Beside` says how large it is.
+
+        In layout `tasks` they come by the names of their objects, whatever their age.
         """
+
+    def cursor(self, job: Job) -> str:
+        """What `jobs(after=…)` takes to go on behind this `job`, as a listing has given it."""
 
     def stats(self) -> Stats:
         """Counts of this tenant's jobs by state, over all and by queue."""

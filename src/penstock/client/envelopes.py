@@ -10,6 +10,7 @@ from msgspec import Raw, convert
 from msgspec.inspect import type_info
 from msgspec.structs import replace
 
+from penstock.engines.names import size_in
 from penstock.errors import Corrupt, InvalidInput, ObjectNotFound, PayloadTooLarge
 from penstock.errors.input import shown
 from penstock.kernel.commands import Receipt
@@ -17,7 +18,7 @@ from penstock.kernel.events import Adopted, Completed, Enqueued, JobEvent
 from penstock.kernel.job import ABSENT, Job
 from penstock.kernel.plain import describe
 from penstock.ports.backend import Backend
-from penstock.wire.codecs import Codecs, Undecodable, to_inline
+from penstock.wire.codecs import Beside, Codecs, Undecodable, to_inline
 
 Payload = TypeVar("Payload")
 
@@ -89,6 +90,15 @@ class Envelopes:
             seen.meta = deepcopy(job.meta)
         return seen
 
+    def open_listed(self, job: Job) -> Job:
+        """The same of a job in a list, which says of large values how large they are."""
+        seen = self.open_inline(job)
+        if job.payload_key is not None:
+            seen.payload = Beside(job.codec, size_in(job.payload_key))
+        if job.result_key is not None:
+            seen.result = Beside(job.result_codec, size_in(job.result_key))
+        return seen
+
     async def open(self, job: Job) -> Job:
         seen = self.open_inline(job)
         if job.payload_key is not None:
@@ -137,7 +147,7 @@ class Envelopes:
             data = await self._backend.fetch(key)
         except ObjectNotFound:
             # The store is sure. Trouble with it is no answer, and is raised.
-            return Undecodable(codec, None, f"the object {key!r} that holds it is gone")
+            return Undecodable(codec, size_in(key), f"the object {key!r} that holds it is gone")
         except Corrupt as error:
-            return Undecodable(codec, None, str(error))
+            return Undecodable(codec, size_in(key), str(error))
         return self._codecs.decode(data, codec)

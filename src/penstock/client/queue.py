@@ -40,7 +40,13 @@ from penstock.kernel.job import (
     Job,
     State,
 )
-from penstock.kernel.plain import plain_seconds, plain_switch, plain_text
+from penstock.kernel.plain import (
+    WHOLE_MAX,
+    plain_seconds,
+    plain_switch,
+    plain_text,
+    plain_whole,
+)
 from penstock.kernel.retry import RetryPolicy
 from penstock.ports.backend import (
     Filter,
@@ -50,6 +56,7 @@ from penstock.ports.backend import (
     VacuumReport,
     WorkerRecord,
 )
+from penstock.ports.listing import cursor_of
 
 Value = TypeVar("Value")
 
@@ -243,10 +250,22 @@ class Queue(Leasing, Importing, Submitting):
         queue: str | None = None,
         type: str | None = None,
         archived: bool = False,
+        limit: int | None = None,
+        after: str | None = None,
+        fetch: bool = False,
     ) -> AsyncIterator[Job]:
-        """Jobs of the live state as of now, oldest first. Completed ones come without payload.
+        """Jobs of the live state, oldest first. Completed ones come without payload.
+
+        They are read a page at a time, as they are taken. Each life of a job comes at most once, as
+        it was when its page was read; none is missed that was there, and as asked for, from the
+        first page to the last; those that begin later than the listing are not in it.
 
         Only those in this `state`, of this `queue` and `type`; `archived` ones only if asked for.
+        At most `limit`; behind the job of which `after` is the `cursor`. With `fetch` a large value
+        that is kept beside the queue is read, with a request of its own, and is `Undecodable` if it
+        is gone; without, a `Beside` says how large it is.
+
+        In layout `tasks` they come by the names of their objects, whatever their age.
         """
         wanted = Filter(
             None if state is None else state_named(state),
@@ -254,8 +273,19 @@ class Queue(Leasing, Importing, Submitting):
             None if type is None else plain_text("type", type),
             plain_switch("archived", archived),
         )
-        async for job in self._backend.jobs(self.tenant, wanted):
-            yield self._envelopes.open_inline(job)
+        if limit is not None:
+            limit = plain_whole(
+                "limit", limit, 0, WHOLE_MAX, "it must be a whole number, 0 or more"
+            )
+        if after is not None:
+            after = plain_text("after", after)
+        fetch, envelopes = plain_switch("fetch", fetch), self._envelopes
+        async for job in self._backend.jobs(self.tenant, wanted, after=after, limit=limit):
+            yield await envelopes.open(job) if fetch else envelopes.open_listed(job)
+
+    def cursor(self, job: Job) -> str:
+        """What `jobs(after=…)` takes to go on behind this `job`, as a listing has given it."""
+        return cursor_of(job)
 
     async def stats(self) -> Stats:
         """Counts of this tenant's jobs by state, over all and by queue."""

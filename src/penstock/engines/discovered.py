@@ -82,8 +82,10 @@ class DiscoveredEngine:
     async def get(self, tenant: str, ids: Sequence[str]) -> list[Job | None]:
         return await self._engine.get(tenant, ids)
 
-    def jobs(self, tenant: str, filter: Filter) -> AsyncIterator[Job]:
-        return self._engine.jobs(tenant, filter)
+    def jobs(
+        self, tenant: str, filter: Filter, *, after: str | None = None, limit: int | None = None
+    ) -> AsyncIterator[Job]:
+        return self._engine.jobs(tenant, filter, after=after, limit=limit)
 
     async def stats(self, tenant: str) -> Stats:
         return await self._engine.stats(tenant)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from penstock.kernel.job import Job, State
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import Filter
 
 
-def listing(state: QueueState, tenant: str, filter: Filter, at: float) -> list[Job]:
-    tenancy = state.tenants.get(tenant)
-    if tenancy is None:
-        return []
-    jobs = [job for job in tenancy.jobs.values() if filter.matches(job)]
-    found = [state.look(tenant, job.id, at) for job in jobs]
-    return sorted([job for job in found if job is not None], key=lambda job: job.life)
+def passing(state: QueueState, filter: Filter, jobs: Iterable[Job], at: float) -> list[Job]:
+    """Those of a page that a filter lets through, as whoever looks at that time sees them."""
+    found = (state.look(job.tenant, job.id, at) for job in jobs if filter.matches(job))
+    return [job for job in found if job is not None]
 
 
 def named(totals: dict[State, int]) -> dict[str, int]:

@@ -29,13 +29,19 @@ _DIGEST_CHARACTERS: Final = 32
 _PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
-def data_key(id: str, at: float, digest: str, nonce: str) -> str:
-    return f"{DATA}{cut(encoded(id), NAME_CHARACTERS_MAX)}/{int(at * 1_000):012x}-{digest}-{nonce}"
+def data_key(id: str, at: float, digest: str, size_bytes: int, nonce: str) -> str:
+    folder = f"{DATA}{cut(encoded(id), NAME_CHARACTERS_MAX)}"
+    return f"{folder}/{int(at * 1_000):012x}-{digest}-{size_bytes:x}-{nonce}"
 
 
 def digest_in(key: str) -> str:
     """The digest that the content of a side object must have."""
     return key.rsplit("/", 1)[-1].split("-")[1]
+
+
+def size_in(key: str) -> int:
+    """How large the content of a side object is, whether or not it is still there."""
+    return int(key.rsplit("/", 1)[-1].split("-")[2], 16)
 
 
 def worker_key(id: str) -> str:

@@ -56,6 +56,12 @@ class Query:
         self.look = look
 
 
+class Glance(Query):
+    """A read for which what this process knows already is new enough."""
+
+    __slots__ = ()
+
+
 Work: TypeAlias = AnyCommand | Query
 
 

@@ -43,7 +43,7 @@ class SideObjects:
 
     async def keep(self, id: str, data: bytes) -> str:
         at = max(self._clock.now(), self._swept_before() + _MILLISECOND)
-        key = data_key(id, at, digest(data), self._services.new_secret())
+        key = data_key(id, at, digest(data), len(data), self._services.new_secret())
         # The name is ours alone, so overwriting can only repeat our own put.
         await self._store.put(key, data, Overwrite())
         return key

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from penstock.engines.records.views import all_jobs
 from penstock.insights.checks import Check
 from penstock.insights.findings import SHOWN_MAX, stored
 from penstock.kernel.job import Job, State
 from penstock.ports.counters import Survey
 from penstock.ports.records import RecordStore, Shelf
-from penstock.wire.record import decode_job
 
 COUNTERS: Final = "counters follow from records"
 LOOKS_MAX: Final = 3
@@ -25,12 +25,11 @@ async def check_counters(store: RecordStore) -> Check:
         for _ in range(LOOKS_MAX):
             at = (await store.head()).at
             before = await store.survey(tenant, at)
-            bodies = await store.listing(tenant, list(Shelf), None, None)
+            jobs = await all_jobs(store, tenant, list(Shelf))
             if (await store.survey(tenant, at)).commit == before.commit:
                 break
         else:
             return stored(COUNTERS, "skip", "the queue is being written to; ask when it is quiet")
-        jobs = [decode_job("a listed record", body) for body in bodies]
         wrong += [f"{tenant}: {one}" for one in wrong_counters(before, jobs, at)]
     if wrong:
         quoted = "; ".join(wrong[:SHOWN_MAX])

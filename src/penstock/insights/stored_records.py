@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from penstock.engines.records.shelves import shelf_of
+from penstock.engines.records.views import all_jobs
 from penstock.errors import FormatError, PenstockError
 from penstock.insights.checks import Check
 from penstock.insights.findings import (
@@ -29,7 +30,6 @@ from penstock.kernel.state import QueueState
 from penstock.kernel.transitions import IllegalTransition
 from penstock.ports.records import RecordStore, Shelf
 from penstock.wire.commit import decode_commit
-from penstock.wire.record import decode_job
 
 COMMITS_PER_READ: Final = 64
 FIRST_COMMIT: Final = 1
@@ -111,8 +111,7 @@ class StoredRecords:
         return findings.check(SAME_TRUTH, f"{len(expected):,} live jobs")
 
     async def _kept(self, tenant: str) -> list[Job]:
-        bodies = await self._store.listing(tenant, _LIVE, None, None)
-        return [decode_job("a listed record", body) for body in bodies]
+        return await all_jobs(self._store, tenant, _LIVE)
 
 
 def _judged(laws: dict[str, Law], log: Sequence[Committed]) -> list[Check]:

@@ -134,8 +134,7 @@ class QueueState:
             return hold
         assert tenancy is not None
         job = tenancy.jobs.get(hold.id)
-        is_live = job is not None and job.life == hold.life and not job.is_terminal
-        return hold if is_live else None
+        return hold if job is not None and job.life == hold.life and not job.is_terminal else None
 
     def apply(self, event: Event) -> None:
         if isinstance(event, Enqueued):
@@ -288,13 +287,15 @@ class QueueState:
         counts.view = None
         now = counts.now
         if after is None:
-            del tenancy.jobs[subject.id]
+            tenancy.let_go(subject)
         else:
             tenancy.jobs[subject.id] = after
             now[after.state] += 1
         if before is not None:
             now[before.state] -= 1
             self._unindex(before)
+        else:
+            tenancy.lives.add(subject.life, subject.id)
         if after is not None:
             self._index(after)
 

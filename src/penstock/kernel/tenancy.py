@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from penstock.kernel.job import Job, State
 from penstock.kernel.lanes import Lanes
+from penstock.kernel.lives import Lives
 from penstock.kernel.segments import Head
 
 Scope: TypeAlias = tuple[str, str, str]
@@ -53,11 +54,13 @@ class QueueCounts:
 
 
 class Tenancy:
-    __slots__ = ("counts", "heads", "jobs", "keys", "lanes", "name", "scheduled")
+    __slots__ = ("counts", "heads", "jobs", "keys", "lanes", "lives", "name", "scheduled")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.jobs: dict[str, Job] = {}
+        self.lives = Lives(self.jobs)
+        """The same in the order in which they began; of a part of a queue, what began there."""
         self.lanes = Lanes(self.is_current)
         """Ready jobs, and the heads of segments that stand for jobs not yet admitted."""
         self.scheduled: dict[str, dict[str, int]] = {}
@@ -73,6 +76,10 @@ class Tenancy:
     def is_current(self, pending: Job | Head) -> bool:
         id = pending.id
         return self.jobs.get(id) is pending or (bool(self.heads) and self.heads.get(id) is pending)
+
+    def let_go(self, job: Job) -> None:
+        del self.jobs[job.id]
+        self.lives.remove(job.life)
 
     def queue_counts(self, queue: str) -> QueueCounts:
         counts = self.counts.get(queue)

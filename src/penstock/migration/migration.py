@@ -27,7 +27,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.engines.names import data_key, digest_in
+from penstock.engines.names import data_key, digest_in, size_in
 from penstock.errors import (
     BeingFilled,
     Corrupt,
@@ -238,8 +238,8 @@ class Migration:
             logger.warning("job %s is moved without a large value of its own: %s", job.id, error)
             self._without_value.add((job.tenant, job.id))
             services = self._services
-            now = services.clock.now()
-            return data_key(job.id, now, digest_in(key), services.new_secret())
+            now, nonce = services.clock.now(), services.new_secret()
+            return data_key(job.id, now, digest_in(key), size_in(key), nonce)
         return await self._target.backend.keep(job.id, data)
 
     async def _carry_keys(self, move: Move, contents: Contents) -> None:

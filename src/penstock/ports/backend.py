@@ -61,6 +61,9 @@ class Capabilities(Struct, frozen=True):
     while another is written there. A worker claims in as many waves."""
     shards: str | None = None
     """Layout `tasks`: those that this handle claims from, a digit each; None elsewhere."""
+    listing: Literal["oldest_first", "by_name"] = "oldest_first"
+    """The order of jobs in a list. Oldest first: that in which their lives began, and those of
+    imports that are not admitted yet behind them. By name: that of their objects."""
 
 
 class TypeStats(Struct, frozen=True):
@@ -237,9 +240,14 @@ class Backend(Protocol):
 
     async def get(self, tenant: str, ids: Sequence[str]) -> list[Job | None]: ...
 
-    def jobs(self, tenant: str, filter: Filter) -> AsyncIterator[Job]:
-        """Jobs as of one moment, in the order in which their lives began; those of imports that
-        are not admitted yet come last.
+    def jobs(
+        self, tenant: str, filter: Filter, *, after: str | None = None, limit: int | None = None
+    ) -> AsyncIterator[Job]:
+        """Jobs in the order that `Capabilities.listing` says, read a page at a time as they are
+        taken: at most `limit`, behind the one that the cursor `after` is of (`ports.listing`).
+
+        Each comes once and is as of its page. None is missed that was there, and passed the filter,
+        all the while; one whose life began later than the listing is not in it.
         """
         ...
 

@@ -20,6 +20,7 @@ from penstock.kernel.departures import Departed
 from penstock.kernel.tenancy import Hold, Scope
 from penstock.ports.backend import Capabilities
 from penstock.ports.counters import CountChange, DueChange, Survey
+from penstock.ports.listing import Page, PageAsked
 from penstock.ports.store import ObjectStore
 
 RESERVATION_SECONDS_MAX: Final = 5.0
@@ -294,10 +295,8 @@ class RecordStore(Protocol):
 
     async def head(self) -> Head: ...
 
-    async def listing(
-        self, tenant: str, shelves: Sequence[Shelf], queue: str | None, type: str | None
-    ) -> list[bytes]:
-        """The bodies of the records on these shelves as of one moment, by life."""
+    async def listing(self, asked: PageAsked) -> Page:
+        """A page as of one moment, for which no more records are looked at than a page may."""
         ...
 
     async def survey(self, tenant: str, at: float) -> Survey: ...

@@ -11,7 +11,7 @@ are not hidden, so they do so often.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from penstock.engines.records.capabilities import record_capabilities
 from penstock.kernel.events import commit_of
@@ -19,6 +19,7 @@ from penstock.kernel.job import State
 from penstock.kernel.tenancy import Scope
 from penstock.ports.backend import Capabilities
 from penstock.ports.counters import Count, Survey, Waiting
+from penstock.ports.listing import Page, PageAsked
 from penstock.ports.records import (
     Ask,
     Change,
@@ -135,16 +136,17 @@ class OptimisticRecords:
             one.clock,
         )
 
-    async def listing(
-        self, tenant: str, shelves: Sequence[Shelf], queue: str | None, type: str | None
-    ) -> list[bytes]:
-        return [
-            record.body
-            for record in self._of(tenant)
-            if record.shelf in shelves
-            and queue in (None, record.queue)
-            and type in (None, record.type)
-        ]
+    async def listing(self, asked: PageAsked) -> Page:
+        found = sorted(
+            (record.life, record.body)
+            for record in self._of(asked.tenant)
+            if record.shelf in asked.shelves
+            and asked.queue in (None, record.queue)
+            and asked.type in (None, record.type)
+            and asked.after < record.life <= asked.until
+        )
+        page = found[: asked.count]
+        return Page([body for _, body in page], page[-1][0] if len(found) > len(page) else None)
 
     async def survey(self, tenant: str, at: float) -> Survey:
         counts = self._shared.counts

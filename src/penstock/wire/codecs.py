@@ -33,7 +33,7 @@ class Undecodable(Struct, frozen=True, tag_field="kind", tag="undecodable", omit
 
     codec: str
     size_bytes: int | None
-    """Of the raw bytes; None: they are not there."""
+    """Of the raw bytes, there or not; None: nobody knows."""
     reason: str
     """What is missing, in words."""
     raw: bytes | None = None
@@ -45,6 +45,17 @@ class Undecodable(Struct, frozen=True, tag_field="kind", tag="undecodable", omit
 
     def __repr__(self) -> str:
         return f"Undecodable({self.codec!r}, {self.size_bytes}, {self.reason!r})"
+
+
+class Beside(Struct, frozen=True, tag_field="kind", tag="beside"):
+    """Stands in a list in place of a large value: it is kept beside the queue and was not fetched.
+
+    Whether it is still there shows who fetches it: `get`, or `jobs(fetch=True)`.
+    """
+
+    codec: str
+    size_bytes: int
+    """Of the raw bytes."""
 
 
 class Codec(Protocol):
@@ -110,6 +121,8 @@ class Codecs:
         """
         if type(value) is Undecodable:
             return _put_back(value)
+        if type(value) is Beside:
+            raise PayloadInvalid(value.codec, "it was not fetched: get the job to have it", what)
         if name is None:
             name = "raw" if issubclass(type(value), _BYTES) else DEFAULT_CODEC
         else:

@@ -228,6 +228,8 @@ def restore(parts: Overview, jobs: Sequence[Job], at: float) -> QueueState:
         job.payload = job.payload.copy()
         job.result = job.result.copy()
         state.adopt(job)
+    for tenancy in state.tenants.values():
+        tenancy.lives.gather(tenancy.jobs.values())
     return state
 
 

@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from math import inf
 from typing import Any, Final, TypeVar
 
@@ -23,8 +24,10 @@ from penstock.engines.histories import read_back
 from penstock.engines.ledger import counting, views
 from penstock.engines.ledger.imports.objects import AtHand
 from penstock.engines.ledger.journal import Journal, Listener
+from penstock.engines.ledger.listing import Listing, jobs_of_rows
 from penstock.engines.presence import Presence
 from penstock.engines.requests import (
+    Glance,
     Query,
     Request,
     Spoiled,
@@ -125,13 +128,22 @@ class LedgerEngine(GroupCommit):
         found = [await self._built(job) for job in await self._look(look)]
         return await read_back(found, self._journal.read)
 
-    async def jobs(self, tenant: str, filter: Filter) -> AsyncIterator[Job]:
-        listing = await self._look(lambda state, at: views.listing(state, tenant, filter, at))
-        for job in listing.jobs:
+    async def jobs(
+        self, tenant: str, filter: Filter, *, after: str | None = None, limit: int | None = None
+    ) -> AsyncIterator[Job]:
+        listing = Listing(tenant, filter, after, limit)
+        page = await self._look(listing.look)
+        for job in listing.take(page):
             yield job
-        for chunk in listing.unadmitted:
-            for job in chunk.jobs(await self._journal.imports.rows(chunk.place), self.settings):
-                if filter.matches(job):
+        while listing.has_more:
+            # The first page was no older than the call. For the others, what is known here will do.
+            for job in listing.take(await self._glance(listing.look)):
+                yield job
+        for chunk in listing.chunks:
+            rows = await self._journal.imports.rows(chunk.place)
+            for numbers in listing.rows_of(chunk):
+                jobs = await self._glance(partial(jobs_of_rows, chunk, rows, numbers))
+                for job in listing.take_rows(jobs):
                     yield job
 
     async def stats(self, tenant: str) -> Stats:
@@ -228,7 +240,8 @@ class LedgerEngine(GroupCommit):
 
     async def _serve(self, requests: list[Request]) -> None:
         """Decides the requests until the result stands, then answers them."""
-        is_confirmed = is_again = False
+        is_confirmed = all(isinstance(request.work, Glance) for request in requests)
+        is_again = False
         journal = self._journal
         chunks = AtHand(journal.imports)
         while True:
@@ -338,6 +351,12 @@ class LedgerEngine(GroupCommit):
     async def _look(self, look: Callable[[QueueState, float], Answer]) -> Answer:
         self._require_open()
         answer: Answer = await self._inbox.add(Query(look))
+        return answer
+
+    async def _glance(self, look: Callable[[QueueState, float], Answer]) -> Answer:
+        """What is known here, without asking the store whether there is more."""
+        self._require_open()
+        answer: Answer = await self._inbox.add(Glance(look))
         return answer
 
     async def _built(self, job: Job | Waiting | None) -> Job | None:

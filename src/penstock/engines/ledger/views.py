@@ -1,64 +1,14 @@
-"""Looking at the state: lists, and whether waiting is over. Nothing here changes it."""
+"""Looking at the state: what it has, and whether waiting is over. Nothing here changes it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from math import inf
 
-from msgspec import Struct
-
-from penstock.engines.listing import listing as admitted_listing
 from penstock.kernel.departures import Departed
-from penstock.kernel.job import Job, State
-from penstock.kernel.manifest import ChunkPlace, Row
-from penstock.kernel.segments import Segment, Waiting
-from penstock.kernel.settings import Settings
 from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import Hold, Tenancy
-from penstock.ports.backend import Contents, Filter, TenantContents
-
-
-class UnadmittedChunk(Struct, frozen=True):
-    """Rows of an import that waited when somebody looked."""
-
-    segment: Segment
-    place: ChunkPlace
-    reached: int
-    ahead: frozenset[int]
-
-    def jobs(self, rows: Sequence[Row], settings: Settings) -> Iterator[Job]:
-        for number, row in enumerate(rows, start=self.place.first):
-            if number >= self.reached and number not in self.ahead:
-                yield Waiting(self.segment, number).job(row, settings)
-
-
-class Listing(Struct, frozen=True):
-    jobs: list[Job]
-    unadmitted: list[UnadmittedChunk]
-
-
-def listing(state: QueueState, tenant: str, filter: Filter, at: float) -> Listing:
-    jobs = admitted_listing(state, tenant, filter, at)
-    return Listing(jobs, _unadmitted(state, tenant, filter))
-
-
-def _unadmitted(state: QueueState, tenant: str, filter: Filter) -> list[UnadmittedChunk]:
-    if filter.archived or filter.state not in (None, State.PENDING):
-        return []
-    return unadmitted_chunks(
-        segment
-        for segment in state.imports.segments(tenant)
-        if filter.queue in (None, segment.record.queue)
-        and filter.type in (None, segment.record.type)
-    )
-
-
-def unadmitted_chunks(segments: Iterable[Segment]) -> list[UnadmittedChunk]:
-    return [
-        UnadmittedChunk(segment, place, segment.reached, frozenset(segment.ahead))
-        for segment in segments
-        for _, place, _ in segment.waiting()
-    ]
+from penstock.ports.backend import Contents, TenantContents
 
 
 def contents(state: QueueState, at: float) -> Contents:

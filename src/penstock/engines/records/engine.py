@@ -178,9 +178,12 @@ class RecordsEngine(GroupCommit):
         jobs = await self._look(look, [(tenant, id) for id in ids])
         return await read_back(jobs, self._read)
 
-    async def jobs(self, tenant: str, filter: Filter) -> AsyncIterator[Job]:
+    async def jobs(
+        self, tenant: str, filter: Filter, *, after: str | None = None, limit: int | None = None
+    ) -> AsyncIterator[Job]:
         at = await self._now()
-        for job in await views.jobs(self._store, self._charter, tenant, filter, at):
+        found = views.jobs(self._store, self._charter, tenant, filter, at, after, limit)
+        async for job in found:
             yield job
 
     async def stats(self, tenant: str) -> Stats:

@@ -6,10 +6,13 @@ which parameters it takes. One that others of the file name, in braces, is a par
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
+from operator import itemgetter
 from typing import Final
 
 from penstock.ports.counters import MINUTE_SECONDS, minute_of
+from penstock.ports.listing import Page, PageAsked
 
 _MARK: Final = "-- name: "
 
@@ -35,6 +38,30 @@ def times_of_survey(at: float, newest_at: float) -> dict[str, float]:
     at = max(at, newest_at)
     minute = minute_of(at)
     return {"at": at, "minute": minute, "next_minute_at": float((minute + 1) * MINUTE_SECONDS)}
+
+
+def page_of(asked: PageAsked, shelves: Iterable[Sequence[tuple[int, bytes | None]]]) -> Page:
+    """Of what each shelf has: lives in order, as many as are to be looked at, and the bodies of
+    those that are asked for.
+
+    Where a shelf has given all it may, there can be more of it behind, so that what others have
+    behind that life is for the next page.
+    """
+    found: list[tuple[int, bytes | None]] = []
+    reached: int | None = None
+    for rows in shelves:
+        found += rows
+        if len(rows) == asked.looks_at:
+            reached = rows[-1][0] if reached is None else min(reached, rows[-1][0])
+    bodies: list[bytes] = []
+    for life, body in sorted(found, key=itemgetter(0)):
+        if reached is not None and life > reached:
+            break
+        if body is not None:
+            bodies.append(body)
+        if len(bodies) == asked.count:
+            return Page(bodies, life)
+    return Page(bodies, reached)
 
 
 def migrations(package: str) -> list[str]:

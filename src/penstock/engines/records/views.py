@@ -3,39 +3,73 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+import sys
+from collections.abc import AsyncIterator, Collection, Sequence
 from functools import partial
 from typing import Final
 
+from msgspec.structs import replace
+
 from penstock.engines.histories import follow_trail
-from penstock.engines.listing import listing, named
+from penstock.engines.listing import named, passing
+from penstock.engines.records.charters import prepared
 from penstock.engines.records.shelves import shelves_for
 from penstock.errors import Gap
-from penstock.kernel.events import Event, JobEvent, position_of
+from penstock.kernel.events import EVENTS_PER_COMMIT, Event, JobEvent, position_of
 from penstock.kernel.job import Job, State
 from penstock.kernel.moves import under_way
-from penstock.kernel.state import QueueState
+from penstock.ports import listing as pages
 from penstock.ports.backend import Contents, Filter, QueueStats, Stats, TenantContents, TypeStats
 from penstock.ports.counters import Count, Survey, Waiting
-from penstock.ports.records import (
-    RecordStore,
-)
+from penstock.ports.records import RecordStore, Shelf
 from penstock.wire.commit import decode_some
 from penstock.wire.record import Charter, decode_job
 
 COUNTED_AT_ONCE_MAX: Final = 1_000
 """Of that many counters the event loop may make stats by itself: a few milliseconds."""
+_LIVES_END: Final = 10**18
 
 
 async def jobs(
-    store: RecordStore, charter: Charter, tenant: str, filter: Filter, at: float
-) -> list[Job]:
-    bodies = await store.listing(tenant, shelves_for(filter), filter.queue, filter.type)
-    state = QueueState()
-    state.settings, state.moves = charter.settings, charter.moves
-    for body in bodies:
-        state.adopt(decode_job("a listed record", body))
-    return listing(state, tenant, filter, at)
+    store: RecordStore,
+    charter: Charter,
+    tenant: str,
+    filter: Filter,
+    at: float,
+    after: str | None,
+    limit: int | None,
+) -> AsyncIterator[Job]:
+    """Those whose lives have begun by now, page by page."""
+    left = sys.maxsize if limit is None else limit
+    until = position_of((await store.head()).commit, EVENTS_PER_COMMIT - 1)
+    asked = pages.PageAsked(
+        tenant, shelves_for(filter), filter.queue, filter.type, 0, until, pages.PAGE_JOBS
+    )  # fmt: skip
+    reached = 0 if after is None else pages.place_in(after).life
+    while left > 0:
+        page = await store.listing(replace(asked, after=reached, count=min(left, pages.PAGE_JOBS)))
+        found = [decode_job("a listed record", body) for body in page.bodies]
+        state = prepared(charter)
+        for job in found:
+            state.adopt(job)
+        for job in passing(state, filter, found, at):
+            left -= 1
+            yield job
+        if page.reached is None:
+            return
+        reached = page.reached
+
+
+async def all_jobs(store: RecordStore, tenant: str, shelves: Sequence[Shelf]) -> list[Job]:
+    """Those of these shelves, each as of the page that it is on."""
+    asked = pages.PageAsked(tenant, shelves, None, None, 0, _LIVES_END, pages.LOOKED_AT_MAX)
+    jobs: list[Job] = []
+    while True:
+        page = await store.listing(asked)
+        jobs += [decode_job("a listed record", body) for body in page.bodies]
+        if page.reached is None:
+            return jobs
+        asked = replace(asked, after=page.reached)
 
 
 async def take_stats(store: RecordStore, tenant: str, paused: Sequence[str], at: float) -> Stats:

@@ -19,8 +19,8 @@ from msgspec import Struct
 from pyspark.sql.types import StructType
 
 from penstock.engines.ledger.imports.objects import ImportObjects
+from penstock.engines.ledger.listing import UnadmittedChunk, unadmitted_chunks
 from penstock.engines.ledger.log.floor import FIRST_SLOT
-from penstock.engines.ledger.views import UnadmittedChunk, unadmitted_chunks
 from penstock.errors import InvalidOption
 from penstock.kernel.events import Admitted, Enqueued, JobFact, commit_of
 from penstock.kernel.job import Job, State

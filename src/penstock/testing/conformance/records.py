@@ -13,7 +13,7 @@ It asks for what the port promises; what a queue means is the backend suite's bu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -41,6 +41,7 @@ from penstock.ports.records import (
 )
 from penstock.testing.clock import EPOCH
 from penstock.testing.conformance.record_counters import RecordCountersConformance
+from penstock.testing.conformance.record_listing import RecordListingConformance
 from penstock.testing.conformance.record_steps import (
     a_change,
     a_record,
@@ -62,7 +63,7 @@ LEFT = Remembered("default", "left", Departed(EPOCH + 600, ("call",)))
 
 
 @pytest.mark.asyncio
-class RecordStoreConformance(RecordCountersConformance):
+class RecordStoreConformance(RecordCountersConformance, RecordListingConformance):
     """The promises of `penstock.ports.records.RecordStore`, one test each."""
 
     @pytest.fixture
@@ -275,23 +276,6 @@ class RecordStoreConformance(RecordCountersConformance):
         assert (due.pending, due.lease_end) == (EPOCH, EPOCH + 30)
         paused = msgspec.structs.replace(wanted, paused=frozenset({"default"}))
         assert (await store.next_due(paused)).pending == EPOCH + 9
-
-    async def test_a_listing_has_the_bodies_of_its_shelves(self, store: RecordStore) -> None:
-        await put(
-            store,
-            a_record("a", 1, body=b"a", queue="q"), a_record("b", 2, body=b"b", type="t"),
-            a_record("c", 3, body=b"c", shelf=Shelf.DEAD),
-            a_record("d", 4, body=b"d", tenant="neighbour"),
-        )  # fmt: skip
-
-        async def listed(
-            shelves: Sequence[Shelf], queue: str | None = None, type: str | None = None
-        ) -> list[bytes]:
-            return sorted(await store.listing("default", shelves, queue, type))
-
-        assert await listed(list(Shelf)) == [b"a", b"b", b"c"]
-        assert await listed([Shelf.PENDING], queue="q") == [b"a"]
-        assert await listed([Shelf.PENDING, Shelf.DEAD], type="work") == [b"a", b"c"]
 
     async def test_commits_are_read_in_order_until_they_are_vacuumed(
         self, store: RecordStore

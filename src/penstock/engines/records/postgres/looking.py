@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from penstock.engines.records.postgres.finding import asked, by, head_in, hold_in, remembered_in
 from penstock.engines.records.postgres.statements import Statements
 from penstock.engines.records.postgres.steps import Rows, Script, Step
 from penstock.engines.records.postgres.turning import BEGIN, COMMIT, LOOK
-from penstock.engines.records.statements import times_of_survey
+from penstock.engines.records.statements import page_of, times_of_survey
 from penstock.kernel.job import State
 from penstock.ports.counters import Count, Survey, Waiting
+from penstock.ports.listing import Page, PageAsked
 from penstock.ports.records import (
     Departure,
     Due,
     Head,
     KeyHold,
     Remembered,
-    Shelf,
     Wanted,
 )
 
@@ -30,14 +29,16 @@ class Looker:
     def head(self) -> Script[Head]:
         return head_in((yield from self._rows("head")))
 
-    def listing(
-        self, tenant: str, shelves: Sequence[Shelf], queue: str | None, type: str | None
-    ) -> Script[list[bytes]]:
-        named = [shelf.value for shelf in shelves]
+    def listing(self, asked: PageAsked) -> Script[Page]:
         rows = yield from self._rows(
-            "listing", tenant=tenant, shelves=named, queue=queue, type=type
-        )
-        return [row[0] for row in rows]
+            "listing", tenant=asked.tenant, shelves=[str(shelf) for shelf in asked.shelves],
+            queue=asked.queue, type=asked.type, after=asked.after, until=asked.until,
+            most=asked.looks_at,
+        )  # fmt: skip
+        shelves: dict[str, list[tuple[int, bytes | None]]] = {}
+        for shelf, life, body in rows:
+            shelves.setdefault(shelf, []).append((life, body))
+        return page_of(asked, shelves.values())
 
     def survey(self, tenant: str, at: float) -> Script[Survey]:
         begun = yield [LOOK, self._step("head")]

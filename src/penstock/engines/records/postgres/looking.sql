@@ -63,13 +63,23 @@ SELECT kept_at FROM {schema}.jobs WHERE shelf = 'running' AND kept_at IS NOT NUL
 ORDER BY kept_at LIMIT 1;
 
 -- name: listing
--- The bodies of one tenant's records on these shelves, by life; NULL matches all. Parameters: tenant,
--- shelves, queue, type.
-SELECT body FROM {schema}.jobs
-WHERE tenant = %(tenant)s AND shelf = ANY (%(shelves)s::text[])
-    AND (%(queue)s::text IS NULL OR queue = %(queue)s::text)
-    AND (%(type)s::text IS NULL OR type = %(type)s::text)
-ORDER BY life;
+-- The first of one tenant's records on each of these shelves, behind a life and up to another: their
+-- lives, and the bodies of those of a queue and type; NULL matches all. Parameters: tenant, shelves,
+-- queue, type, after, until, most.
+SELECT wanted.shelf, job.life, job.body
+FROM unnest(%(shelves)s::text[]) AS wanted (shelf) CROSS JOIN LATERAL (
+    SELECT
+        life,
+        CASE
+            WHEN (%(queue)s::text IS NULL OR queue = %(queue)s::text)
+                AND (%(type)s::text IS NULL OR type = %(type)s::text) THEN body
+        END AS body
+    FROM {schema}.jobs
+    WHERE tenant = %(tenant)s AND jobs.shelf = wanted.shelf
+        AND life > %(after)s AND life <= %(until)s
+    ORDER BY life LIMIT %(most)s
+) AS job
+ORDER BY wanted.shelf, job.life;
 
 -- name: departure
 -- Where the history of a job that left is: of a life, or of the latest (NULL). Parameters: tenant,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from math import inf
 from threading import Lock
@@ -38,6 +38,7 @@ from penstock.engines.records.postgres.writing import Writer
 from penstock.errors import InvalidInput
 from penstock.ports.backend import Capabilities
 from penstock.ports.counters import Survey
+from penstock.ports.listing import Page, PageAsked
 from penstock.ports.records import (
     Ask,
     Change,
@@ -47,7 +48,6 @@ from penstock.ports.records import (
     Head,
     KeyHold,
     Remembered,
-    Shelf,
     Wanted,
 )
 from penstock.ports.store import ObjectStore
@@ -185,10 +185,8 @@ class PostgresStore:
     async def head(self) -> Head:
         return await self._look(self._looker.head)
 
-    async def listing(
-        self, tenant: str, shelves: Sequence[Shelf], queue: str | None, type: str | None
-    ) -> list[bytes]:
-        return await self._look(lambda: self._looker.listing(tenant, shelves, queue, type))
+    async def listing(self, asked: PageAsked) -> Page:
+        return await self._look(lambda: self._looker.listing(asked))
 
     async def survey(self, tenant: str, at: float) -> Survey:
         return await self._look(lambda: self._looker.survey(tenant, at))

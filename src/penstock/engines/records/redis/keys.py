@@ -16,6 +16,7 @@ No tenant, id, queue or type has a slash; a key or a claim is any text and comes
     bands/TENANT                    set of the TYPE/PRIORITY that have pending records
     inside/TENANT/QUEUE             the same for one queue
     shelf/SHELF                     sorted set of all other records, by their time
+    lives/TENANT                    all records in the order of their lives: life in 18 digits, id
     claim/TENANT/CLAIM              set of the running records that a claim has
     hold/TENANT/QUEUE/TYPE/KEY      who holds a key
     lapsing                         sorted set of holds that time alone frees
@@ -67,6 +68,9 @@ class Keys:
         if shelf == Shelf.PENDING:
             return f"{self.root}lane/{tenant}/{lane}"
         return f"{self.root}shelf/{shelf}"
+
+    def lives(self, tenant: str) -> str:
+        return f"{self.root}lives/{tenant}"
 
     def claim(self, tenant: str, claim: str) -> str:
         return f"{self.root}claim/{tenant}/{claim}"

@@ -1,21 +1,71 @@
--- The names of one tenant's records on some shelves, and their values if they are not too many.
+-- A page of one tenant's records, by life: where it ends ('' if there is no more) and their values.
+-- Few records are looked up in the indexes of their shelves; of many, the next ones are looked at.
 -- ARGV: what is asked for, as MessagePack.
 local asked = cmsgpack.unpack(ARGV[1])
-local beginning, names = asked.tenant .. '/', {}
+local beginning = asked.tenant .. '/'
+
+local indexes, total = {}, 0
+local function count(index)
+  indexes[#indexes + 1] = index
+  total = total + redis.call('ZCARD', index)
+end
 for _, shelf in ipairs(asked.shelves) do
-  if shelf == 'pending' then
-    for _, lane in ipairs(lanes_of(asked)) do
-      for _, member in ipairs(redis.call('ZRANGE', lane.key, 0, -1)) do names[#names + 1] = member end
-    end
+  if shelf ~= 'pending' then
+    count(root .. 'shelf/' .. shelf)
   else
-    for _, member in ipairs(redis.call('ZRANGE', root .. 'shelf/' .. shelf, 0, -1)) do
-      if string.sub(member, 19, 18 + #beginning) == beginning then names[#names + 1] = member end
+    for _, lane in ipairs(lanes_of(asked)) do
+      if total > asked.few then break end
+      count(lane.key)
     end
   end
 end
-table.sort(names)
-if #names > asked.at_once then return {table.concat(names, '\n')} end
+
+-- Each as the life in digits and the id.
+local members, reached = {}, ''
+if total <= asked.few then
+  for _, index in ipairs(indexes) do
+    for _, member in ipairs(redis.call('ZRANGE', index, 0, -1)) do
+      local life = string.sub(member, 1, 18)
+      if string.sub(member, 19, 18 + #beginning) == beginning and life > asked.after
+        and life <= asked.last then
+        members[#members + 1] = life .. string.sub(member, 19 + #beginning)
+      end
+    end
+  end
+  table.sort(members)
+  if not asked.queues and not asked.types and #members > asked.count then
+    members = {unpack(members, 1, asked.count)}
+    reached = string.sub(members[#members], 1, 18)
+  end
+else
+  members = redis.call(
+    'ZRANGEBYLEX', root .. 'lives/' .. asked.tenant, '(' .. asked.after .. '\255',
+    '[' .. asked.last .. '\255', 'LIMIT', 0, asked.looks_at)
+  if #members == asked.looks_at then reached = string.sub(members[#members], 1, 18) end
+end
+
 local keys = {}
-for place, member in ipairs(names) do keys[place] = root .. 'job/' .. string.sub(member, 19) end
-local lengths, bytes = joined(values_of(keys))
-return {table.concat(names, '\n'), lengths, bytes}
+for place, member in ipairs(members) do
+  keys[place] = root .. 'job/' .. beginning .. string.sub(member, 19)
+end
+
+-- Of a value: the letter of its shelf, and its lane (see packing.py).
+local function is_asked(value)
+  if not string.find(asked.letters, string.sub(value, 35, 35), 1, true) then return false end
+  local high, low = string.byte(value, 36, 37)
+  local queue, type = string.match(string.sub(value, 44, 43 + high * 256 + low), '^([^/]*)/([^/]*)/')
+  return (not asked.queues or asked.queues[queue]) and (not asked.types or asked.types[type])
+end
+
+local found = {}
+for place, value in ipairs(values_of(keys)) do
+  if value and is_asked(value) then
+    found[#found + 1] = value
+    if #found == asked.count and place < #members then
+      reached = string.sub(members[place], 1, 18)
+      break
+    end
+  end
+end
+local lengths, bytes = joined(found)
+return {reached, lengths, bytes}

@@ -9,7 +9,7 @@ The charter: its version (16 digits), then the charter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from struct import Struct as Layout
 from typing import Final
 
@@ -63,6 +63,11 @@ def stored_in(value: bytes) -> tuple[Stored, Located]:
     lane = value[_RECORD.size : lane_end].decode()
     located = Located(version, shelf, lane, value[lane_end:claim_end].decode())
     return Stored(int(life), version, shelf, body), located
+
+
+def shelf_letters(shelves: Iterable[str]) -> str:
+    """As the values of their records have them."""
+    return "".join(_LETTERS[Shelf(shelf)].decode() for shelf in shelves)
 
 
 def version_digits(version: int) -> str:

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
 
 from penstock.engines.records.redis.connection import Connection
 from penstock.engines.records.redis.finding import wanted_fields
-from penstock.engines.records.redis.keys import LIFE_DIGITS, Keys, record_name
-from penstock.engines.records.redis.packing import calls_in, events_in, hold_in, split, stored_in
+from penstock.engines.records.redis.keys import Keys, record_name
+from penstock.engines.records.redis.packing import (
+    calls_in,
+    events_in,
+    hold_in,
+    life_digits,
+    shelf_letters,
+    split,
+    stored_in,
+)
 from penstock.kernel.job import State
 from penstock.ports.counters import Count, Survey, Waiting
+from penstock.ports.listing import LOOKED_AT_MAX, Page, PageAsked
 from penstock.ports.records import (
     Departure,
     Due,
     KeyHold,
     Remembered,
-    Shelf,
     Wanted,
 )
 
-LISTED_AT_ONCE_MAX: Final = 10_000
-"""Of that many records a listing is one step of the server. Of more, which would keep everybody
-waiting, it is the records as of one moment, each as it is a moment later."""
 LARGE_SURVEY_BYTES: Final = 65_536
 RECORDS_PER_READ: Final = 1_000
 COMMITS_PER_VACUUM: Final = 1_000
@@ -41,28 +45,26 @@ class Reader:
         self._connection = connection
         self._keys = keys
 
-    async def listing(
-        self, tenant: str, shelves: Sequence[Shelf], queue: str | None, type: str | None
-    ) -> list[bytes]:
-        asked: dict[str, Any] = {
-            "tenant": tenant,
-            "shelves": [shelf.value for shelf in shelves],
+    async def listing(self, asked: PageAsked) -> Page:
+        given: dict[str, Any] = {
+            "tenant": asked.tenant,
+            "shelves": list(asked.shelves),
+            "letters": shelf_letters(asked.shelves),
             "paused": {},
-            "at_once": LISTED_AT_ONCE_MAX,
+            "after": life_digits(asked.after),
+            "last": life_digits(asked.until),
+            "count": asked.count,
+            "few": LOOKED_AT_MAX,
+            # The next ones by life may be on any shelf.
+            "looks_at": asked.looks_at if len(asked.shelves) > 1 else LOOKED_AT_MAX,
         }
-        if queue is not None:
-            asked["queues"] = {queue: True}
-        if type is not None:
-            asked["types"] = {type: True}
-        members, *values = await self._connection.run("listing", _encode(asked))
-        found = list(split(*values)) if values else await self._values(members.split(b"\n"))
-        bodies: list[bytes] = []
-        for value in found:
-            stored, located = stored_in(value)
-            of_queue, of_type, _ = located.lane.split("/")
-            if stored.shelf in shelves and queue in (None, of_queue) and type in (None, of_type):
-                bodies.append(stored.body)
-        return bodies
+        if asked.queue is not None:
+            given["queues"] = {asked.queue: True}
+        if asked.type is not None:
+            given["types"] = {asked.type: True}
+        reached, *values = await self._connection.run("listing", _encode(given))
+        bodies = [stored_in(value)[0].body for value in split(*values)]
+        return Page(bodies, int(reached) if reached else None)
 
     async def survey(self, tenant: str, at: float) -> Survey:
         commit, counts, lanes = await self._connection.run("survey", tenant, repr(at))
@@ -141,15 +143,6 @@ class Reader:
             dropped += gone
         await self._connection.run("forget_sides", repr(released_before))
         return dropped
-
-    async def _values(self, members: list[bytes]) -> list[bytes]:
-        names = [self._keys.job(one[LIFE_DIGITS:].decode()) for one in members]
-        places = [*range(0, len(names), RECORDS_PER_READ), len(names)]
-        values: list[bytes] = []
-        for first, last in pairwise(places):
-            found = await self._connection.ask("MGET", *names[first:last])
-            values += [value for value in found if value is not None]
-        return values
 
 
 def _survey_in(commit: int, counts: bytes, lanes: bytes) -> Survey:

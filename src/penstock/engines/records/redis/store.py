@@ -9,7 +9,6 @@ because its process died, is ended by the server's clock. See docs/adr/0008 for 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from itertools import count
 from typing import Final
@@ -27,6 +26,7 @@ from penstock.engines.records.redis.writing import Writing, replaced
 from penstock.errors import NewerFormat
 from penstock.ports.backend import Capabilities
 from penstock.ports.counters import Survey
+from penstock.ports.listing import Page, PageAsked
 from penstock.ports.records import (
     Ask,
     Change,
@@ -36,7 +36,6 @@ from penstock.ports.records import (
     Head,
     KeyHold,
     Remembered,
-    Shelf,
     Wanted,
 )
 from penstock.ports.store import ObjectStore
@@ -119,10 +118,8 @@ class RedisStore:
     async def head(self) -> Head:
         return finding.head_in(await self._connection.run("head"))
 
-    async def listing(
-        self, tenant: str, shelves: Sequence[Shelf], queue: str | None, type: str | None
-    ) -> list[bytes]:
-        return await self._reader.listing(tenant, shelves, queue, type)
+    async def listing(self, asked: PageAsked) -> Page:
+        return await self._reader.listing(asked)
 
     async def survey(self, tenant: str, at: float) -> Survey:
         return await self._reader.survey(tenant, at)

@@ -6,7 +6,7 @@ as they were found, runs the commands that are made here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -95,7 +95,7 @@ class Writing:
         """The hot loop of a turn: what records have in common is worked out once."""
         keys, located, version = self._keys, self._located, version_digits(self._change.commit)
         removed = {(gone.tenant, gone.id) for gone in self._change.removals}
-        left, claims_left, claims = _Grouped(), _Grouped(), _Grouped()
+        left, claims_left, claims, born = _Grouped(), _Grouped(), _Grouped(), _Grouped()
         places: dict[tuple[str, Shelf, str], _Place] = {}
         for put in self._change.puts:
             record = put.record
@@ -117,10 +117,10 @@ class Writing:
                         self._lanes.add((tenant, at.lane))
                 if at.claim and at.claim != record.claim:
                     claims_left.add(keys.claim(tenant, at.claim), name)
-            elif removed and (tenant, record.id) in removed:
-                self._others.add(key, value)
             else:
-                self._new.add(key, value)
+                born.add(keys.lives(tenant), life + record.id)
+                is_taken = removed and (tenant, record.id) in removed
+                (self._others if is_taken else self._new).add(key, value)
             if record.claim:
                 claims.add(keys.claim(tenant, record.claim), name)
         self._before += [*left.commands("ZREM"), *claims_left.commands("SREM")]
@@ -129,6 +129,8 @@ class Writing:
             if shelf is Shelf.PENDING:
                 self._lanes.add((tenant, lane))
         self._after += claims.commands("SADD")
+        for key, members in born.groups():
+            self._after += _chunks("ZADD", [word for one in members for word in ("0", one)], key)
 
     def _remove(self) -> None:
         keys, gone = self._keys, Words()
@@ -138,6 +140,7 @@ class Writing:
             self._compare(keys.job(name), version_digits(one.version) + life_digits(one.life))
             gone.append(keys.job(name))
             left.add(keys.index(one.tenant, at.shelf, at.lane), member(one.life, name))
+            left.add(keys.lives(one.tenant), life_digits(one.life) + one.id)
             if at.shelf == Shelf.PENDING:
                 self._lanes.add((one.tenant, at.lane))
             if at.claim:
@@ -232,6 +235,9 @@ class _Grouped:
             self._groups[key] = [word]
         else:
             group.append(word)
+
+    def groups(self) -> Iterable[tuple[str, Words]]:
+        return self._groups.items()
 
     def commands(self, command: str) -> Iterator[Words]:
         for key, words in self._groups.items():

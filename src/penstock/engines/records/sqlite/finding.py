@@ -11,11 +11,12 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from penstock.engines.records.sqlite.database import Database
-from penstock.engines.records.statements import statements, times_of_survey
+from penstock.engines.records.statements import page_of, statements, times_of_survey
 from penstock.kernel.departures import Departed
 from penstock.kernel.job import State
 from penstock.kernel.tenancy import Hold, Scope
 from penstock.ports.counters import Count, Survey, Waiting
+from penstock.ports.listing import Page, PageAsked
 from penstock.ports.records import (
     Departure,
     Due,
@@ -25,7 +26,6 @@ from penstock.ports.records import (
     KeyHold,
     Need,
     Remembered,
-    Shelf,
     Stored,
     Wanted,
 )
@@ -86,17 +86,18 @@ class Finder:
         [(size,)] = self._rows("size")
         return Survey(head.commit, counts, waiting, size)
 
-    def listing(
-        self, tenant: str, shelves: Iterable[Shelf], queue: str | None, type: str | None
-    ) -> list[bytes]:
-        asked = {"tenant": tenant, "queue": queue, "type": type}
-        rows: list[Row] = []
-        for shelf in shelves:
-            if shelf is Shelf.PENDING:
-                rows += self._rows("list_pending", asked)
-            else:
-                rows += self._rows("list_kept", {**asked, "shelf": shelf.value})
-        return [row[0] for row in rows]
+    def listing(self, asked: PageAsked) -> Page:
+        given = {
+            "tenant": asked.tenant,
+            "queue": asked.queue,
+            "type": asked.type,
+            "after": asked.after,
+            "until": asked.until,
+            "most": asked.looks_at,
+        }
+        return page_of(
+            asked, [self._rows("listing", {**given, "shelf": shelf}) for shelf in asked.shelves]
+        )
 
     def tenants(self) -> list[str]:
         return [row[0] for row in self._rows("tenants")]

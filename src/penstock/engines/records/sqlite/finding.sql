@@ -146,17 +146,18 @@ WHERE tenant = :tenant AND queue = :queue AND type = :type AND key = :key;
 SELECT min(kept_at) FROM penstock_jobs INDEXED BY penstock_kept
 WHERE shelf = 'running' AND kept_at IS NOT NULL;
 
--- name: list_pending
--- The bodies of one tenant's pending records; NULL matches all. Parameters: tenant, queue, type.
-SELECT body FROM penstock_jobs INDEXED BY penstock_pending
-WHERE tenant = :tenant AND due_at IS NOT NULL
-    AND (:queue IS NULL OR queue = :queue) AND (:type IS NULL OR type = :type);
-
--- name: list_kept
--- The bodies of one tenant's records on another shelf. Parameters: tenant, shelf, queue, type.
-SELECT body FROM penstock_jobs INDEXED BY penstock_kept
-WHERE shelf = :shelf AND kept_at IS NOT NULL AND tenant = :tenant
-    AND (:queue IS NULL OR queue = :queue) AND (:type IS NULL OR type = :type);
+-- name: listing
+-- The first of one tenant's records on a shelf, behind a life and up to another: their lives, and the
+-- bodies of those of a queue and type; NULL matches all. Parameters: tenant, shelf, queue, type, after,
+-- until, most.
+SELECT
+    life,
+    CASE
+        WHEN (:queue IS NULL OR queue = :queue) AND (:type IS NULL OR type = :type) THEN body
+    END
+FROM penstock_jobs INDEXED BY penstock_listed
+WHERE tenant = :tenant AND shelf = :shelf AND life > :after AND life <= :until
+ORDER BY life LIMIT :most;
 
 -- name: size
 -- How large the file is.

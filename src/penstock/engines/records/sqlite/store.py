@@ -11,7 +11,7 @@ Names in the file begin with `penstock_`, so that it may be the database of an a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, TypeVar
 
 from penstock.engines.records.capabilities import record_capabilities
@@ -21,6 +21,7 @@ from penstock.engines.records.sqlite.objects import Objects
 from penstock.engines.records.sqlite.writing import Conflict, Writer
 from penstock.ports.backend import Capabilities
 from penstock.ports.counters import Survey
+from penstock.ports.listing import Page, PageAsked
 from penstock.ports.records import (
     Ask,
     Decide,
@@ -29,7 +30,6 @@ from penstock.ports.records import (
     Head,
     KeyHold,
     Remembered,
-    Shelf,
     Wanted,
 )
 from penstock.ports.store import ObjectStore
@@ -112,10 +112,8 @@ class SqliteStore:
     async def head(self) -> Head:
         return await self._read(self._reader.head)
 
-    async def listing(
-        self, tenant: str, shelves: Sequence[Shelf], queue: str | None, type: str | None
-    ) -> list[bytes]:
-        return await self._read(lambda: self._reader.listing(tenant, shelves, queue, type))
+    async def listing(self, asked: PageAsked) -> Page:
+        return await self._read(lambda: self._reader.listing(asked))
 
     async def survey(self, tenant: str, at: float) -> Survey:
         return await self._read(lambda: self._reader.survey(tenant, at))

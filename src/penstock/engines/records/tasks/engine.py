@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from math import inf
 from typing import Any, Final
@@ -17,7 +18,6 @@ from typing import Any, Final
 from penstock.engines.calibration import CommitClock
 from penstock.engines.group_commit import OUTCOME_SECONDS_MAX, GroupCommit
 from penstock.engines.histories import history_of
-from penstock.engines.listing import listing
 from penstock.engines.presence import Presence
 from penstock.engines.records import views
 from penstock.engines.records.tasks import stories
@@ -32,9 +32,16 @@ from penstock.engines.records.tasks.following import Follower
 from penstock.engines.records.tasks.index import Index
 from penstock.engines.records.tasks.known import Known
 from penstock.engines.records.tasks.lanes import InOrder, Item, items_of, lanes
-from penstock.engines.records.tasks.looking import all_tasks, contents, state_of, whole
+from penstock.engines.records.tasks.looking import (
+    all_tasks,
+    contents,
+    entries_of,
+    jobs_of,
+    read_all,
+    whole,
+)
 from penstock.engines.records.tasks.moving import Mover
-from penstock.engines.records.tasks.names import INDEX_MODES, SHARDS, TASKS
+from penstock.engines.records.tasks.names import INDEX_MODES, SHARDS, TASKS, task_key, task_name
 from penstock.engines.records.tasks.positions import Positions
 from penstock.engines.records.tasks.scanning import Scanner
 from penstock.engines.records.tasks.sweeping import Sweeper
@@ -64,8 +71,9 @@ from penstock.kernel.commands import (
 from penstock.kernel.events import Cancelled, Completed, Event, Failed, JobEvent, commit_of
 from penstock.kernel.job import Job
 from penstock.kernel.settings import Settings
+from penstock.ports import listing as pages
 from penstock.ports.backend import Capabilities, Contents, Filter, IndexReport, Stats, VacuumReport
-from penstock.ports.store import ObjectStore, Versioned, Watchable
+from penstock.ports.store import Entry, ObjectStore, Versioned, Watchable
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
 from penstock.wire.task import Task
@@ -146,6 +154,7 @@ class TasksEngine(GroupCommit):
             offload=True,
             shards="".join(self._shards),
             selection="bounded",
+            listing="by_name",
         )
 
     @property
@@ -250,11 +259,31 @@ class TasksEngine(GroupCommit):
         jobs = dict(zip(once, await in_parallel(look, once), strict=True))
         return [jobs[id] for id in ids]
 
-    async def jobs(self, tenant: str, filter: Filter) -> AsyncIterator[Job]:
+    async def jobs(
+        self, tenant: str, filter: Filter, *, after: str | None = None, limit: int | None = None
+    ) -> AsyncIterator[Job]:
         at = await self._now()
-        state = await state_of(await self._tasks_of(tenant), self._charter.current)
-        for job in listing(state, tenant, filter, at):
-            yield job
+        left = sys.maxsize if limit is None else limit
+        key = "" if after is None else task_key(task_name(tenant, pages.place_in(after).id))
+        while left > 0:
+            count = pages.PAGE_JOBS if filter != Filter() else min(left, pages.PAGE_JOBS)
+            entries = await self._next_entries(tenant, key, count)
+            found = await read_all(self._turns, entries, only_looks=True)
+            tasks = [kept.document for _, kept in found if not self._charter.is_late(kept.document)]
+            for job in jobs_of(tasks, self._charter.current, filter, at)[:left]:
+                left -= 1
+                yield job
+            if len(entries) < count:
+                return
+            key = entries[-1].key
+
+    async def _next_entries(self, tenant: str, after: str, count: int) -> list[Entry]:
+        entries: list[Entry] = []
+        async for entry in entries_of(self._store, tenant, after):
+            entries.append(entry)
+            if len(entries) == count:
+                break
+        return entries
 
     async def stats(self, tenant: str) -> Stats:
         at = await self._now()

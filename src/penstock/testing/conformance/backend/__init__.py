@@ -31,6 +31,7 @@ from penstock.testing.conformance.backend.importing import Importing
 from penstock.testing.conformance.backend.keeping_alive import KeepingAlive
 from penstock.testing.conformance.backend.leases import Leases
 from penstock.testing.conformance.backend.leaving import Leaving
+from penstock.testing.conformance.backend.listing import Listing
 from penstock.testing.conformance.backend.looking import Looking
 from penstock.testing.conformance.backend.moving import Moving
 from penstock.testing.conformance.backend.pausing import Pausing
@@ -68,6 +69,7 @@ class BackendConformance(
     Pausing,
     Importing,
     Looking,
+    Listing,
     Events,
     Calls,
     Moving,

@@ -28,15 +28,18 @@ class Looking:
     async def test_jobs_are_listed_oldest_first(self, queue: Queue) -> None:
         await queue.enqueue("work", id="b", priority=5)
         await queue.enqueue_many([NewJob("work", id="a"), NewJob("work", id="c")])
-        assert await ids(queue) == ["b", "a", "c"]
+        if queue.capabilities.listing == "by_name":
+            assert sorted(await ids(queue)) == ["a", "b", "c"]
+        else:
+            assert await ids(queue) == ["b", "a", "c"]
 
     async def test_a_listing_can_be_narrowed(self, queue: Queue) -> None:
         await queue.enqueue("resize", id="1", queue="images")
         await queue.enqueue("crop", id="2", queue="images")
         await queue.enqueue("resize", id="3")
         await queue.cancel("3")
-        assert await ids(queue, queue="images") == ["1", "2"]
-        assert await ids(queue, type="resize") == ["1", "3"]
+        assert sorted(await ids(queue, queue="images")) == ["1", "2"]
+        assert sorted(await ids(queue, type="resize")) == ["1", "3"]
         assert await ids(queue, state="cancelled") == ["3"]
         assert await ids(queue, state=State.PENDING, type="resize") == ["1"]
         assert await ids(queue, queue="nowhere") == []

@@ -18,6 +18,7 @@ from penstock.errors import (
     StoreRefused,
     StoreUnavailable,
 )
+from penstock.insights.listing import with_values
 from penstock.insights.records import event_record, job_record, portable_job_record
 from penstock.kernel.commands import Receipt
 from penstock.kernel.events import Enqueued
@@ -33,7 +34,7 @@ from penstock.testing.conformance.backend.steps import (
     claimed,
     found,
 )
-from penstock.wire.codecs import Undecodable
+from penstock.wire.codecs import Beside, Undecodable
 
 
 class Speechless(Exception):
@@ -188,12 +189,55 @@ class UndecodableValues:
         assert [job.payload for job in await queue.claim(2)] == ["small"]
         gone = await found(queue, "gone")
         assert isinstance(gone.payload, Undecodable)
-        assert gone.payload.size_bytes is None
+        assert gone.payload.size_bytes == len(msgspec.json.encode(LARGE))
         assert (gone.failures, gone.errors[0].kind) == (1, "undecodable")
         assert "is gone" in gone.errors[0].message
         if queue.capabilities.history:
             enqueued: Any = (await queue.history("gone"))[0]
             assert enqueued.payload == gone.payload
+
+    async def test_a_list_says_of_large_values_that_they_are_beside_it_and_fetches_them_if_asked(
+        self, handles: Handles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        queue, size_bytes = await offloading(handles), len(msgspec.json.encode(LARGE))
+        await queue.ack(await claimed(queue, payload=LARGE, id="large"), LARGE)
+        await queue.enqueue("work", "small")
+        fetched: list[str] = []
+        fetch = queue._backend.fetch
+
+        async def watched(key: str) -> bytes:
+            fetched.append(key)
+            return await fetch(key)
+
+        monkeypatch.setattr(queue._backend, "fetch", watched)
+        large, small = sorted([job async for job in queue.jobs()], key=lambda job: job.life)
+        assert (large.payload, large.result) == (Beside("json", size_bytes),) * 2
+        assert job_record(large)["payload"] == Beside("json", size_bytes)
+        assert (small.payload, fetched) == ("small", [])
+        with pytest.raises(InvalidInput, match="get the job"):
+            await queue.enqueue("work", large.payload)
+        fetching = [job async for job in queue.jobs(fetch=True)]
+        large, small = sorted(fetching, key=lambda job: job.life)
+        assert (large.payload, large.result, small.payload) == (LARGE, LARGE, "small")
+        assert len(fetched) == 2
+
+    async def test_large_values_that_are_gone_are_told_with_their_size_by_every_look(
+        self, handles: Handles
+    ) -> None:
+        queue, size_bytes = await offloading(handles), len(msgspec.json.encode(LARGE))
+        await queue.ack(await claimed(queue, payload=LARGE, id="gone"), LARGE)
+        job = await found(queue, "gone")
+        for key in (job.payload_key, job.result_key):
+            await delete_side(queue, key)
+        (listed,) = [job async for job in queue.jobs(fetch=True)]
+        [whole] = await with_values(queue, [job async for job in queue.jobs()])
+        for seen in (listed, whole, await found(queue, "gone")):
+            for value in (seen.payload, seen.result):
+                assert isinstance(value, Undecodable)
+                assert (value.codec, value.size_bytes) == ("json", size_bytes)
+                assert "is gone" in value.reason
+            told = as_printed(job_record(seen)["payload"])
+            assert (told.size_bytes, told.reason) == (size_bytes, seen.payload.reason)
 
     async def test_trouble_with_the_store_is_no_answer_and_the_leases_are_given_back(
         self, handles: Handles, monkeypatch: pytest.MonkeyPatch
@@ -276,6 +320,15 @@ def assert_told(value: Any, size_bytes: int) -> None:
 def as_printed(value: Any) -> Any:
     """What somebody reads back from the JSON that a command prints."""
     return msgspec.json.decode(msgspec.json.encode(value), type=Undecodable)
+
+
+async def delete_side(queue: Queue, key: str | None) -> None:
+    """As somebody does who tidies the wrong folder."""
+    assert key is not None
+    backend: Any = queue._backend
+    engine = getattr(backend, "_found", backend)
+    side = getattr(engine, "_side", None) or engine._journal._side
+    await side._store.delete(key)
 
 
 def refuse(queue: Queue, verb: str, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:

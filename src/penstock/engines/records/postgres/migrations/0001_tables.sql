@@ -41,6 +41,8 @@ CREATE INDEX pending ON {schema}.jobs (tenant, queue, type, priority, due_at, li
 CREATE INDEX ready ON {schema}.jobs (tenant, type, priority, due_at, life)
     WHERE due_at IS NOT NULL;
 CREATE INDEX kept ON {schema}.jobs (shelf, kept_at, life) WHERE kept_at IS NOT NULL;
+-- For lists, page by page.
+CREATE INDEX listed ON {schema}.jobs (tenant, shelf, life);
 CREATE INDEX claimed ON {schema}.jobs (claim) WHERE claim IS NOT NULL;
 
 -- Keys that are taken.
