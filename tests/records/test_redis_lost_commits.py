@@ -9,15 +9,20 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import aclosing
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import redis
 
 import penstock
 from penstock import Queue
+from penstock.engines.records.redis.store import RedisStore
 from penstock.errors import Gap, LeaseLost
 from penstock.kernel.events import Event
-from tests.servers.redis import OwnRedis, own_redis
+from penstock.pipeline.source.chunks import Span
+from penstock.pipeline.source.records import COMMITS_PER_READ, RecordsSource
+from penstock.runtime.services import Services
+from tests.servers.redis import OwnRedis, Redis, own_redis
 
 HANG_SECONDS = 60.0
 
@@ -178,3 +183,29 @@ async def test_settings_that_were_lost_are_forgotten(server: OwnRedis) -> None:
         await queue.enqueue("work", id="new")
         await queue.stats()
         assert queue.settings.default_max_attempts != 9
+
+
+async def test_the_pipeline_reads_across_the_numbers_that_a_restart_has_skipped(
+    redis_server: Redis,
+) -> None:
+    store = RedisStore(redis_server.url, uuid4().hex, Services())
+    await store.open()
+    written = 3 * COMMITS_PER_READ
+    async with penstock.open(store=store) as queue:
+        for n in range(written):
+            if n % 40 == 20:
+                # As if another process of the server had given the numbers before.
+                await store._connection.ask("HSET", store._keys.head, "run", "another")
+                await store._connection.ask("HINCRBY", store._keys.head, "number", 10**9)
+            await queue.enqueue("work")
+        source = RecordsSource(store)
+        bounds = await source.bounds()
+        span = Span(bounds.floor, bounds.head)
+        forwards = [chunk.last async for chunk in source.chunks(span)]
+        backwards = [chunk.last async for chunk in source.chunks(span, backwards=True)]
+        assert len(forwards) == written
+        assert backwards == forwards[::-1]
+        steps, first = 0, span.first
+        while first <= span.last:
+            first, steps = await source.up_to_commits(Span(first, span.last), written) + 1, steps + 1
+        assert steps < 10
