@@ -356,6 +356,33 @@ async def test_a_batch_of_many_thousands_is_one_commit(url: str) -> None:
         assert len({commit_of(event.position) for event in events}) == 3
 
 
+@pytest.mark.parametrize("command", ["sadd", "zadd", "hincrby", "mset", "del", "append"])
+async def test_who_may_not_run_a_part_of_a_write_writes_nothing(
+    own: OwnRedis, prefix: str, command: str
+) -> None:
+    with redis.Redis.from_url(own.url) as client:
+        client.execute_command(f"ACL SETUSER {command} on >secret ~* &* +@all -{command}")
+        async with penstock.open(f"{own.url}?prefix={prefix}") as queue:
+            await queue.enqueue("work", id="before")
+            url = own.url.replace("://", f"://{command}:secret@")
+            async with penstock.open(f"{url}?prefix={prefix}") as denied:
+                with pytest.raises(StoreDenied):
+                    await denied.enqueue("other", queue="other", id="refused")
+            assert nonzero((await queue.stats()).totals) == {State.PENDING: 1}
+            events = [event async for event in queue.events("beginning", follow=False)]
+            assert len(events) == 1
+
+
+async def test_who_may_not_announce_commits_all_the_same(own: OwnRedis, prefix: str) -> None:
+    with redis.Redis.from_url(own.url) as client:
+        client.execute_command("ACL SETUSER mute on >secret ~* resetchannels +@all")
+    url = own.url.replace("://", "://mute:secret@")
+    async with penstock.open(f"{url}?prefix={prefix}") as queue:
+        await queue.enqueue("work")
+        await queue.ack(await queue.claim(1))
+        assert nonzero((await queue.stats()).totals) == {State.COMPLETED: 1}
+
+
 async def test_a_turn_is_two_round_trips(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[Any] = []
     execute = Connection._execute

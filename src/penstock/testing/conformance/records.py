@@ -40,6 +40,7 @@ from penstock.ports.records import (
     Unheard,
 )
 from penstock.testing.clock import EPOCH
+from penstock.testing.conformance.record_bulk import RecordBulkConformance
 from penstock.testing.conformance.record_counters import RecordCountersConformance
 from penstock.testing.conformance.record_steps import (
     a_change,
@@ -62,7 +63,7 @@ LEFT = Remembered("default", "left", Departed(EPOCH + 600, ("call",)))
 
 
 @pytest.mark.asyncio
-class RecordStoreConformance(RecordCountersConformance):
+class RecordStoreConformance(RecordCountersConformance, RecordBulkConformance):
     """The promises of `penstock.ports.records.RecordStore`, one test each."""
 
     @pytest.fixture

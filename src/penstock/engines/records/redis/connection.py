@@ -59,6 +59,8 @@ _RETRY_SECONDS: Final = 0.02
 _RETRY_SECONDS_MAX: Final = 1.0
 _DENIED: Final = (AuthenticationError, AuthorizationError, NoPermissionError)
 _SAID_DENIED: Final = {"NOAUTH", "NOPERM", "WRONGPASS"}
+_DENIED_WITHIN: Final = re.compile("user executing the script can't|ACL failure in script")
+"""What servers say within a script, in place of a code."""
 _FOR_NOW: Final = (
     AskError, ClusterDownError, ConnectionLost, NoAnswer, OSError, ReadOnlyError, TryAgainError
 )  # fmt: skip
@@ -182,7 +184,7 @@ class Connection:
 
     def translate(self, error: RedisError | OSError) -> PenstockError:
         text, said = str(error), _codes(error)
-        if isinstance(error, _DENIED) or said & _SAID_DENIED:
+        if isinstance(error, _DENIED) or said & _SAID_DENIED or _DENIED_WITHIN.search(text):
             return StoreDenied(self.name, "", text)
         if isinstance(error, OutOfMemoryError) or "OOM" in said:
             return StoreFull(self.name, "")

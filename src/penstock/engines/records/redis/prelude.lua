@@ -36,6 +36,9 @@ local function head()
   return {commit, fields[2] or '0', tonumber(fields[3] or 0), charter, readable, fields[4] or '0'}
 end
 
+-- Tells those who listen. What is done is done, also where nobody may be told: they look, too.
+local function announce(writer) redis.pcall('PUBLISH', root .. 'changed', writer) end
+
 -- Calls a command for many arguments, some at a time.
 local function call_many(command, key, arguments)
   for first = 1, #arguments, CHUNK do
