@@ -33,6 +33,7 @@ from penstock.errors import (
     Unsupported,
 )
 from penstock.kernel.departures import Departed
+from penstock.kernel.events import commit_of
 from penstock.kernel.job import State
 from penstock.ports.records import Found, Need, Put, Remembered
 from penstock.runtime.services import Services
@@ -153,7 +154,7 @@ async def test_a_server_that_is_full_says_so_and_nothing_is_lost(own: OwnRedis) 
 async def test_a_server_that_is_too_old_is_refused(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "_facts_in", lambda info: {"redis_version": "6.0.16"})
+    monkeypatch.setattr(server, "facts_in", lambda info: {"redis_version": "6.0.16"})
     with pytest.raises(Unsupported, match=r"Redis 6\.0\.16 .*6\.2 or newer"):
         await opened(url)
 
@@ -311,7 +312,8 @@ async def test_commits_above_one_that_is_under_way_are_not_readable(store: Redis
     assert (head.commit, head.readable) == (slow.found.commit + 1, slow.found.commit - 1)
     assert [number for number, _ in await store.commits(0, 9)] == [slow.found.commit - 1]
     assert await store._write(slow, a_change(slow.found.commit))
-    assert [number for number, _ in await store.commits(0, 9)] == [1, 2, 3]
+    numbers = [slow.found.commit - 1, slow.found.commit, slow.found.commit + 1]
+    assert [number for number, _ in await store.commits(0, 9)] == numbers
     assert (await store.head()).readable == head.commit
 
 
@@ -350,7 +352,35 @@ async def test_a_batch_of_many_thousands_is_one_commit(url: str) -> None:
         assert len(claimed) == 6_000
         await queue.ack(claimed)
         assert nonzero((await queue.stats()).totals) == {State.COMPLETED: 6_000}
-        assert (await queue.stats()).commit == 3
+        events = [event async for event in queue.events("beginning", follow=False)]
+        assert len({commit_of(event.position) for event in events}) == 3
+
+
+@pytest.mark.parametrize("command", ["sadd", "zadd", "hincrby", "mset", "del", "append"])
+async def test_who_may_not_run_a_part_of_a_write_writes_nothing(
+    own: OwnRedis, prefix: str, command: str
+) -> None:
+    with redis.Redis.from_url(own.url) as client:
+        client.execute_command(f"ACL SETUSER {command} on >secret ~* &* +@all -{command}")
+        async with penstock.open(f"{own.url}?prefix={prefix}") as queue:
+            await queue.enqueue("work", id="before")
+            url = own.url.replace("://", f"://{command}:secret@")
+            async with penstock.open(f"{url}?prefix={prefix}") as denied:
+                with pytest.raises(StoreDenied):
+                    await denied.enqueue("other", queue="other", id="refused")
+            assert nonzero((await queue.stats()).totals) == {State.PENDING: 1}
+            events = [event async for event in queue.events("beginning", follow=False)]
+            assert len(events) == 1
+
+
+async def test_who_may_not_announce_commits_all_the_same(own: OwnRedis, prefix: str) -> None:
+    with redis.Redis.from_url(own.url) as client:
+        client.execute_command("ACL SETUSER mute on >secret ~* resetchannels +@all")
+    url = own.url.replace("://", "://mute:secret@")
+    async with penstock.open(f"{url}?prefix={prefix}") as queue:
+        await queue.enqueue("work")
+        await queue.ack(await queue.claim(1))
+        assert nonzero((await queue.stats()).totals) == {State.COMPLETED: 1}
 
 
 async def test_a_turn_is_two_round_trips(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

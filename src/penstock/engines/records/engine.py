@@ -26,20 +26,15 @@ from penstock.engines.group_commit import OUTCOME_SECONDS_MAX, GroupCommit
 from penstock.engines.histories import read_back
 from penstock.engines.presence import Presence
 from penstock.engines.records import views
+from penstock.engines.records.commit_reader import CommitReader, settled_commit
 from penstock.engines.records.needs import Look, runs, wanted_by
 from penstock.engines.records.turns import Turn, charter_in
 from penstock.engines.records.vacuum import Vacuum
 from penstock.engines.requests import Request, Work, weighed
 from penstock.engines.side import SideObjects
-from penstock.errors import Gap, PenstockError, QueueClosed, StoreUnavailable, Unsupported
+from penstock.errors import PenstockError, QueueClosed, StoreUnavailable, Unsupported
 from penstock.kernel.commands import Command, Enqueue, ImportCommand, Outcome, Receipt
-from penstock.kernel.events import (
-    EVENTS_PER_COMMIT,
-    Event,
-    JobEvent,
-    commit_of,
-    position_of,
-)
+from penstock.kernel.events import EVENTS_PER_COMMIT, Event, JobEvent, position_of
 from penstock.kernel.job import Job
 from penstock.kernel.settings import Settings
 from penstock.kernel.stamps import THE_BEGINNING, Stamp
@@ -71,7 +66,6 @@ TURNS_WITHIN_MAX: Final = 10
 """The same in a transaction of the caller's, where waiting would only make others wait."""
 LOOK_SECONDS_MAX: Final = 5.0
 """Others' commits are looked for this often, whatever the store says."""
-COMMITS_PER_READ: Final = 16
 COMMITS_TOLD_MAX: Final = 64
 """Whoever waits for an end and is further behind looks for it instead."""
 
@@ -122,7 +116,7 @@ class RecordsEngine(GroupCommit):
         await self._store.open()
         try:
             head = await self._store.head()
-            self._note_charter(charter_in(head), head.charter_version)
+            self._note_charter(charter_in(head), head.charter_version, head.readable)
             self._note_readable(head.readable)
             self._seen = head.readable
             self._stamp = Stamp(head.at, head.clock)
@@ -210,21 +204,18 @@ class RecordsEngine(GroupCommit):
     ) -> AsyncIterator[Event]:
         with self._listeners.listening():
             await self._now()
-            first = await self._store.first_commit()
-            if 0 < since < position_of(first, 0) - 1:
-                raise Gap(since, first)
-            reached = max(commit_of(since), first) - 1
-            last = inf if follow else await self._settled()
-            while reached < last:
+            reader = CommitReader(self._store, since)
+            await reader.begin()
+            last = inf if follow else await settled_commit(self._store, self._services)
+            while reader.reached < last:
                 news = self._listeners.commits.next()
-                page = await self._store.commits(reached, COMMITS_PER_READ)
-                for number, data in page:
+                page = await reader.read_on()
+                for number, events in page:
                     if number > last:
                         return
-                    for event in decode_commit(f"commit {number}", data).events:
+                    for event in events:
                         if event.position > since and tenant in (None, event.tenant):
                             yield event
-                    reached = number
                 if page:
                     continue
                 if not follow:
@@ -236,7 +227,9 @@ class RecordsEngine(GroupCommit):
 
     async def last_position(self) -> int:
         await self._now()
-        return position_of(await self._settled(), EVENTS_PER_COMMIT - 1)
+        # Before the first commit it is the beginning: nobody knows what number that will have.
+        newest = await settled_commit(self._store, self._services)
+        return position_of(newest, EVENTS_PER_COMMIT - 1) if newest else 0
 
     async def vacuum(self) -> VacuumReport:
         self._require_open()
@@ -271,6 +264,7 @@ class RecordsEngine(GroupCommit):
     async def _follow(self) -> None:
         """Looks for others' commits while somebody waits for news."""
         complaints, is_settled = Complaints(logger, self._services.clock), True
+        backoff = self._services.backoff(RETRY_SECONDS_MAX, LOOK_SECONDS_MAX)
         while True:
             await self._listeners.some()
             try:
@@ -278,9 +272,10 @@ class RecordsEngine(GroupCommit):
                 is_settled = await self._catch_up()
             except PenstockError as error:
                 complaints.trouble("following the queue", error)
-                await self._services.clock.sleep(LOOK_SECONDS_MAX)
+                await self._services.clock.sleep(backoff.next_seconds())
                 continue
             complaints.fine()
+            backoff = self._services.backoff(RETRY_SECONDS_MAX, LOOK_SECONDS_MAX)
 
     async def _catch_up(self) -> bool:
         """Whether that was all: nothing newer is there that can't be read yet."""
@@ -288,8 +283,10 @@ class RecordsEngine(GroupCommit):
             return await self._tell_of_news()
 
     async def _tell_of_news(self) -> bool:
-        head = await self._store.head()
-        self._note_charter(charter_in(head), head.charter_version)
+        noticed, head = self._noticed, await self._store.head()
+        if head.commit < noticed:
+            self._begin_again(head)
+        self._note_charter(charter_in(head), head.charter_version, head.readable)
         if head.commit > self._noticed:
             # What it brought can be claimed, even if its events can't be read yet.
             self._noticed = head.commit
@@ -310,17 +307,19 @@ class RecordsEngine(GroupCommit):
         self._listeners.tell(missed)
         return head.readable >= head.commit
 
-    async def _settled(self) -> int:
-        """The newest commit as of the call, once it and all before it can be read."""
-        newest = (await self._store.head()).commit
-        backoff = self._services.backoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
-        while (await self._store.head()).readable < newest:
-            await self._services.clock.sleep(backoff.next_seconds())
-        return newest
+    def _begin_again(self, head: Head) -> None:
+        """The store was restored from an older state: what was known of later commits is void."""
+        lost = (self.capabilities.backend, head.commit, self._noticed)
+        logger.warning("%s has lost what came after commit %d, up to %d", *lost)
+        self._noticed, self._seen, self._charter_version = head.commit, head.readable, 0
+        self._listeners.reached = -1
+        self._note_readable(head.readable)
+        self._listeners.tell(None)
 
-    def _note_charter(self, charter: Charter, version: int) -> None:
-        # What was read in another thread may be older than what a turn has just written.
-        if version >= self._charter_version:
+    def _note_charter(self, charter: Charter, version: int, readable: int) -> None:
+        # What was read in another thread may be older than what a turn has just written. Where all
+        # is readable up to there, the newer one was lost.
+        if version >= self._charter_version or readable >= self._charter_version:
             self._charter, self._charter_version = charter, version
 
     def _note_readable(self, commit: int) -> None:
@@ -364,7 +363,7 @@ class RecordsEngine(GroupCommit):
             raise StoreUnavailable(
                 self.capabilities.backend, "", f"{TURNS_LOST_MAX} turns in a row were lost"
             )
-        self._note_charter(turn.charter, turn.charter_version)
+        self._note_charter(turn.charter, turn.charter_version, turn.head.readable)
         self._stamp = turn.stamp
         if turn.is_read and self._listeners.await_cancellations:
             # Whoever looks knows, and whoever knows tells.

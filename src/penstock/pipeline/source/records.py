@@ -62,7 +62,9 @@ class RecordsSource:
         return head
 
     async def up_to_commits(self, span: Span, commits_max: int) -> int:
-        return min(span.last, span.first + commits_max - 1)
+        # Numbers jump where a server was restarted, so that a stretch may have none.
+        first = next((number for number, _ in await self._store.commits(span.first - 1, 1)), 0)
+        return min(span.last, max(span.first, first) + commits_max - 1)
 
     async def up_to_events(self, span: Span, events_max: int) -> int:
         return await within_events(self.chunks(span), span, events_max)
@@ -70,10 +72,13 @@ class RecordsSource:
     async def chunks(self, span: Span, *, backwards: bool = False) -> AsyncGenerator[Chunk]:
         """One per commit, in order or, `backwards`, from the newest on."""
         if backwards:
-            for last in range(span.last, span.first - 1, -COMMITS_PER_READ):
+            last = span.last
+            while last >= span.first:
                 first = max(span.first, last - COMMITS_PER_READ + 1)
-                for chunk in reversed(await self._read(first, last)):
+                page = await self._read(first, last)
+                for chunk in reversed(page):
                     yield chunk
+                last = first - 1 if page else await self._last_before(first, span.first)
             return
         first = span.first
         while page := await self._read(first, span.last):
@@ -88,6 +93,18 @@ class RecordsSource:
         if first < floor:
             raise Gap(position_of(first, 0), floor)
         return [_chunk(number, data) for number, data in page if number <= last]
+
+    async def _last_before(self, commit: int, first: int) -> int:
+        """The last commit below a number; where there is none, one below the first."""
+        low, high = first - 1, commit - 1
+        while low < high:
+            middle = (low + high) // 2
+            page = await self._store.commits(middle, 1)
+            if page and page[0][0] < commit:
+                low = page[0][0]
+            else:
+                high = middle
+        return low
 
     async def _time_from(self, commit: int) -> float:
         """When the first commit with this number or a higher one was."""

@@ -59,12 +59,29 @@ _RETRY_SECONDS: Final = 0.02
 _RETRY_SECONDS_MAX: Final = 1.0
 _DENIED: Final = (AuthenticationError, AuthorizationError, NoPermissionError)
 _SAID_DENIED: Final = {"NOAUTH", "NOPERM", "WRONGPASS"}
+_DENIED_WITHIN: Final = re.compile("user executing the script can't|ACL failure in script")
+"""What servers say within a script, in place of a code."""
 _FOR_NOW: Final = (
     AskError, ClusterDownError, ConnectionLost, NoAnswer, OSError, ReadOnlyError, TryAgainError
 )  # fmt: skip
 _SAID_FOR_NOW: Final = {"BUSY", "LOADING", "MISCONF", "NOREPLICAS", "READONLY", "UNKILLABLE"}
+_SCRIPTED: Final = ("EVALSHA", "EVAL")
+"""To these it is said last which process of the server they go to: see prelude.lua."""
 _CODE: Final = re.compile(r"(?:^|-)([A-Z]{3,})\b")
 """Of what the server refused; within a script, it stands after a dash."""
+
+
+async def _introduce(connection: Any) -> None:
+    """Asks a server that was just connected to which process of it this is: `run`."""
+    await connection.on_connect()
+    await connection.send_command("INFO", "server")
+    connection.run = facts_in(await connection.read_response()).get("run_id", "")
+
+
+def facts_in(info: bytes) -> dict[str, str]:
+    """What the server says of itself, line by line."""
+    pairs = (line.partition(":") for line in info.decode().splitlines())
+    return {name: value for name, mark, value in pairs if mark}
 
 
 _OURS: Final[dict[str, Any]] = {
@@ -74,6 +91,7 @@ _OURS: Final[dict[str, Any]] = {
     "protocol": 2,
     "socket_connect_timeout": CONNECT_SECONDS_MAX,
     "client_name": "penstock",
+    "redis_connect_func": _introduce,
 }
 _REACH: Final = ("host", "port", "db", "path", "username", "password", "credential_provider")
 """What of a client's own settings says where the server is and who asks."""
@@ -166,7 +184,7 @@ class Connection:
 
     def translate(self, error: RedisError | OSError) -> PenstockError:
         text, said = str(error), _codes(error)
-        if isinstance(error, _DENIED) or said & _SAID_DENIED:
+        if isinstance(error, _DENIED) or said & _SAID_DENIED or _DENIED_WITHIN.search(text):
             return StoreDenied(self.name, "", text)
         if isinstance(error, OutOfMemoryError) or "OOM" in said:
             return StoreFull(self.name, "")
@@ -197,6 +215,8 @@ class Connection:
                 pool = self._pool
                 connection = await pool.get_connection()  # type: ignore[no-untyped-call]
                 try:
+                    if command[0] in _SCRIPTED:
+                        command = (*command, connection.run)
                     await connection.send_packed_command([_packed(command)], check_health=False)
                     return await connection.read_response()
                 finally:

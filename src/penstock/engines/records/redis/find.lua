@@ -2,12 +2,18 @@
 -- from other turns until it ends or its time is up.
 -- ARGV[1]: what is asked for, as MessagePack.
 local asked = cmsgpack.unpack(ARGV[1])
-local number
-if asked.only_looks then
-  number = tonumber(redis.call('HGET', root .. 'head', 'number') or 0) + 1
-else
-  -- The first to be written is something that a full server refuses, or it would refuse nothing.
-  number = redis.call('HINCRBY', root .. 'head', 'number', 1)
+local given = redis.call('HMGET', root .. 'head', 'number', 'run')
+local number = tonumber(given[1] or 0) + 1
+if not asked.only_looks then
+  if given[2] ~= run then
+    -- Another process of the server gave the last one that is known here, and perhaps more of them
+    -- which went with it. By the clock none was this high.
+    number = math.max(number, now_ms - NUMBERS_BEGAN_MS)
+    -- Below the very first one there never was anything.
+    if not given[1] then redis.call('HSET', root .. 'head', 'first_commit', digits(number)) end
+    redis.call('HSET', root .. 'head', 'run', run)
+  end
+  redis.call('HSET', root .. 'head', 'number', digits(number))
 end
 local answer = head()
 local names, seen = {}, {}

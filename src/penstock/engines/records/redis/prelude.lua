@@ -3,6 +3,11 @@
 local root = KEYS[1]
 local CHUNK = 1000 -- arguments of one call; Lua's stack takes a few thousand
 local TURN_MS_MAX = 3600000 -- no deadline is further away, unless the server's clock was set back
+local NUMBERS_BEGAN_MS = 1767225600000 -- 2026 UTC; so positions keep to 18 digits until 2057
+
+-- Which process of the server this is, as the client has asked it on this connection.
+local run = ARGV[#ARGV]
+local function digits(number) return string.format('%d', number) end
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -30,6 +35,9 @@ local function head()
   local charter = redis.call('GET', root .. 'charter') or ''
   return {commit, fields[2] or '0', tonumber(fields[3] or 0), charter, readable, fields[4] or '0'}
 end
+
+-- Tells those who listen. What is done is done, also where nobody may be told: they look, too.
+local function announce(writer) redis.pcall('PUBLISH', root .. 'changed', writer) end
 
 -- Calls a command for many arguments, some at a time.
 local function call_many(command, key, arguments)

@@ -4,6 +4,6 @@ redis.call('HDEL', root .. 'reserved', ARGV[1])
 local commit = tonumber(redis.call('HGET', root .. 'head', 'commit') or 0)
 if commit > tonumber(ARGV[2]) then
   -- Commits that had to wait for it are readable now, also for whoever ended it.
-  redis.call('PUBLISH', root .. 'changed', '')
+  announce('')
 end
 return 1

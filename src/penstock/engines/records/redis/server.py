@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final, Literal
 
-from penstock.engines.records.redis.connection import Connection
+from penstock.engines.records.redis.connection import Connection, facts_in
 from penstock.errors import PenstockError, StoreUnfit, Unsupported
 
 logger = logging.getLogger(__name__)
@@ -16,7 +16,7 @@ Durability = Literal["strict", "relaxed"]
 
 async def require_fit(connection: Connection) -> None:
     """Refuses a server that is too old, or one that throws jobs away when it is full."""
-    info = _facts_in(await connection.ask("INFO"))
+    info = facts_in(await connection.ask("INFO"))
     version = info.get("redis_version", "0")
     if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
@@ -65,9 +65,3 @@ async def durability_of(connection: Connection) -> Durability:
 async def _setting(connection: Connection, name: str) -> str:
     found: list[bytes] = await connection.ask("CONFIG", "GET", name)
     return found[1].decode() if found else ""
-
-
-def _facts_in(info: bytes) -> dict[str, str]:
-    """What the server says of itself, line by line."""
-    pairs = (line.partition(":") for line in info.decode().splitlines())
-    return {name: value for name, mark, value in pairs if mark}

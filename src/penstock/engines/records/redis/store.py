@@ -23,7 +23,7 @@ from penstock.engines.records.redis.objects import Objects
 from penstock.engines.records.redis.reading import Reader
 from penstock.engines.records.redis.server import Durability, durability_of, require_fit
 from penstock.engines.records.redis.writing import Writing, replaced
-from penstock.errors import NewerFormat
+from penstock.errors import NewerFormat, PenstockError
 from penstock.ports.backend import Capabilities
 from penstock.ports.counters import Survey
 from penstock.ports.listing import Page, PageAsked
@@ -56,6 +56,8 @@ class RedisStore:
         self._turns = count()
         self._ear = Ear(self._connection, self._keys.changed, self._writer)
         self._durability: Durability = "relaxed"
+        self._is_rehearsed = False
+        """Whether the server lets us run everything that a write consists of."""
         self._head: Head | None = None
         """As it was after the last turn."""
         objects = Objects(self._connection, self._keys, services)
@@ -192,6 +194,13 @@ class RedisStore:
         if located is None:
             await self._release(found)
             return False
+        if not self._is_rehearsed:
+            try:
+                await self._connection.run("rehearse")
+            except PenstockError:
+                await self._release(found)
+                raise
+            self._is_rehearsed = True
         arguments = Writing(self._keys, found, change, located).arguments(self._writer)
         is_written = bool(await self._connection.run_until_answered("write", *arguments))
         if is_written:

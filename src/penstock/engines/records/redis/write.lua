@@ -5,6 +5,14 @@
 local commit = cmsgpack.unpack(ARGV[1])
 local commit_key = root .. 'commit/' .. commit.number
 local LAPSED_MAX = 100
+local WORDS_MAX = 4000 -- of one command; above that Lua's stack may not take it
+
+-- Nothing that was written can be taken back, so whatever could fail is looked at before.
+for _, commands in ipairs({commit.before, commit.after}) do
+  for _, command in ipairs(commands) do
+    if #command > WORDS_MAX then return redis.error_reply('ERR a command of too many words') end
+  end
+end
 
 local function begins_with(value, bytes)
   if bytes == '' then return not value end
@@ -36,7 +44,7 @@ local function is_as_found()
 end
 if not is_as_found() then
   -- Commits that had to wait for it are readable now.
-  redis.call('PUBLISH', root .. 'changed', '')
+  announce('')
   return 0
 end
 
@@ -103,5 +111,5 @@ if tonumber(commit.at) >= tonumber(before[2] or 0) then
   redis.call('HSET', root .. 'head', 'at', commit.at, 'clock', commit.clock)
 end
 redis.call('HINCRBY', root .. 'head', 'completed', commit.completed)
-redis.call('PUBLISH', root .. 'changed', commit.writer)
+announce(commit.writer)
 return 1

@@ -168,8 +168,7 @@ class Writing:
             field = f"{count.queue}/{count.state.value}"
             after.append(["HINCRBY", keys.counts(count.tenant), f"{field}/now", str(count.now)])
             after.append(["HINCRBY", keys.counts(count.tenant), f"{field}/left", str(count.left)])
-        if tenants := sorted({count.tenant for count in change.counts}):
-            after.append(["SADD", keys.tenants, *tenants])
+        after += _chunks("SADD", sorted({count.tenant for count in change.counts}), keys.tenants)
         for departure in change.departures:
             name = record_name(departure.tenant, departure.id)
             life, text = str(departure.life), _encode_json(departure).decode()

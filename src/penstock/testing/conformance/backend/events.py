@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import aclosing
 from itertools import pairwise
 from typing import Any
 
@@ -9,12 +11,13 @@ import pytest
 
 from penstock.client.newjob import NewJob
 from penstock.client.queue import Queue
-from penstock.errors import InvalidInput
+from penstock.errors import Gap, InvalidInput
 from penstock.kernel.events import Event
 from penstock.testing.clock import FakeClock
 from penstock.testing.conformance.backend.handles import Handles
 from penstock.testing.conformance.backend.steps import (
     AT_ONCE,
+    HANG_SECONDS,
     all_events,
     claim_one,
     claimed,
@@ -24,6 +27,9 @@ from penstock.testing.conformance.backend.steps import (
     names,
     take,
 )
+
+OVERTAKEN = 30
+HOUR_SECONDS = 3600.0
 
 
 class Events:
@@ -130,6 +136,29 @@ class Events:
             await queue.enqueue("work", id="a")
             await queue.enqueue("work", id="b")
         assert [_id(e) for e in first.result()] == [_id(e) for e in second.result()] == ["a", "b"]
+
+    async def test_a_reader_that_vacuum_overtakes_is_told_and_misses_nothing_silently(
+        self, queue: Queue, handles: Handles, clock: FakeClock
+    ) -> None:
+        """Every event, or `Gap`; also where it has read the first ones and follows."""
+        other = await handles.open()
+        await other.configure(log_retention_seconds=HOUR_SECONDS)
+        await other.enqueue("work", id="0")
+        async with asyncio.timeout(HANG_SECONDS), aclosing(queue.events("beginning")) as stream:  # type: ignore[type-var]
+            told = set[str]()
+            while "0" not in told:
+                told.add(_id(await anext(stream)))
+            for n in range(1, OVERTAKEN):
+                await other.enqueue("work", id=str(n))
+            await clock.advance(HOUR_SECONDS + 1)
+            await other.enqueue("work", id="last")
+            await other.vacuum()
+            try:
+                while "last" not in told:
+                    told.add(_id(await anext(stream)))
+            except Gap:
+                return
+        assert told >= {"last", *map(str, range(OVERTAKEN))}
 
     @pytest.mark.parametrize("since", ["yesterday", "", None, 1.5])
     async def test_an_unknown_beginning_is_refused(self, queue: Queue, since: Any) -> None:
