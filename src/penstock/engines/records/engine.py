@@ -275,7 +275,7 @@ class RecordsEngine(GroupCommit):
                 is_settled = await self._catch_up()
             except PenstockError as error:
                 complaints.trouble("following the queue", error)
-                await self._services.clock.sleep(LOOK_SECONDS_MAX)
+                await self._services.clock.sleep(RETRY_SECONDS_MAX)
                 continue
             complaints.fine()
 
