@@ -19,44 +19,48 @@ import psycopg
 import pytest
 
 import penstock
+from penstock.engines.records.postgres import database
 from penstock.errors import StoreUnavailable
-from tests.records.own_postgres import own_postgres
 from tests.records.postgres_stores import new_schema
 from tests.servers.postgres import Postgres
 
 pytestmark = pytest.mark.xdist_group("postgres")
 
 ROOT = Path(__file__).resolve().parents[2]
-REFUSED = 8
-"""How often a connection is refused before the server comes back: about five seconds of tries a
-second apart at most, and two minutes of such as wait twice as long each time."""
-MORE_TRIES_MAX = 12
-"""Of all threads together, once it is back."""
+REFUSED = 40
+"""How often a connection is refused before the server is back: most of a minute of tries."""
+WAIT_SECONDS_MAX = 1.5
+END_SESSIONS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE application_name = 'penstock' AND datname = current_database()"
+)
 
 
-async def test_work_goes_on_as_soon_as_the_server_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    tries: list[bool] = []
-    refused_often = Event()
+async def test_nobody_waits_long_between_two_tries_to_reach_the_server(
+    postgres_server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that all go on as soon as it is back, however long it was away."""
+    url = postgres_server.new_database()
     connect = psycopg.Connection.connect.__func__  # type: ignore[attr-defined]
+    refused: list[bool] = []
+    waits: list[float] = []
 
-    def count(cls: type[psycopg.Connection[Any]], *given: Any, **named: Any) -> Any:
-        tries.append(True)
-        if len(tries) == REFUSED:
-            refused_often.set()
+    def refuse(cls: type[psycopg.Connection[Any]], *given: Any, **named: Any) -> Any:
+        if len(refused) < REFUSED:
+            refused.append(True)
+            raise psycopg.OperationalError("connection refused")
         return connect(cls, *given, **named)
 
-    with own_postgres() as server:
-        async with penstock.open(server.url) as queue, asyncio.timeout(90):
-            await queue.enqueue("work", id="before")
-            await asyncio.to_thread(server.kill)
-            monkeypatch.setattr(psycopg.Connection, "connect", classmethod(count))
-            waiting = asyncio.ensure_future(queue.enqueue("work", id="meanwhile"))
-            await asyncio.to_thread(refused_often.wait, 60)
-            await asyncio.to_thread(server.start)
-            before = len(tries)
-            assert (await waiting).status == "queued"
-            assert len(tries) - before <= MORE_TRIES_MAX
-            assert [job.id for job in await queue.claim(5)] == ["before", "meanwhile"]
+    async with penstock.open(url) as queue, asyncio.timeout(60):
+        await queue.enqueue("work", id="before")
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(END_SESSIONS)
+        monkeypatch.setattr(database, "block", waits.append)
+        monkeypatch.setattr(psycopg.Connection, "connect", classmethod(refuse))
+        assert (await queue.enqueue("work", id="meanwhile")).status == "queued"
+        assert [job.id for job in await queue.claim(5)] == ["before", "meanwhile"]
+    assert len(refused) == REFUSED
+    assert max(waits) <= WAIT_SECONDS_MAX
 
 
 @dataclass(frozen=True)

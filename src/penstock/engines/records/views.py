@@ -9,7 +9,9 @@ from typing import Final
 
 from penstock.engines.histories import follow_trail
 from penstock.engines.listing import listing, named
+from penstock.engines.records.needs import Look
 from penstock.engines.records.shelves import shelves_for
+from penstock.engines.records.turns import Turn
 from penstock.errors import Gap
 from penstock.kernel.events import Event, JobEvent, position_of
 from penstock.kernel.job import Job, State
@@ -38,6 +40,22 @@ async def jobs(
     return listing(state, tenant, filter, at)
 
 
+async def ended(
+    store: RecordStore, turn: Turn, awaited: list[tuple[str, str]], now: float
+) -> list[tuple[str, str]]:
+    """Which of these jobs, by tenant and id, have ended or are not there."""
+
+    def look(state: QueueState, at: float) -> list[Job | None]:
+        return [state.look(tenant, id, at) for tenant, id in awaited]
+
+    turn.begin_again([Look(look, awaited)])
+    turn.begin(now)
+    await store.turn(turn.ask, turn.decide, is_read=True)
+    jobs: list[Job | None] = turn.answers[0]
+    each = zip(awaited, jobs, strict=True)
+    return [place for place, job in each if job is None or job.is_terminal]
+
+
 async def take_stats(store: RecordStore, tenant: str, paused: Sequence[str], at: float) -> Stats:
     survey = await store.survey(tenant, at)
     if len(survey.counts) <= COUNTED_AT_ONCE_MAX:
@@ -61,7 +79,15 @@ def stats(survey: Survey, paused: Sequence[str], at: float) -> Stats:
         for queue in sorted(known.union(paused))
     ]
     live = sum(count.now - count.left for count in survey.counts)
-    return Stats(named(totals), queues, live, survey.commit, at, state_bytes=survey.state_bytes)
+    return Stats(
+        named(totals),
+        queues,
+        live,
+        survey.commit,
+        at,
+        state_bytes=survey.state_bytes,
+        events_behind=survey.events_behind,
+    )
 
 
 async def contents(store: RecordStore, charter: Charter, at: float) -> Contents:

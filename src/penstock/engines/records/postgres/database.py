@@ -31,7 +31,7 @@ from penstock.errors import (
     StoreUnavailable,
     Unsupported,
 )
-from penstock.ports.records import RESERVATION_SECONDS_MAX
+from penstock.ports.records import RESERVATION_SECONDS_MAX, Collided
 from penstock.runtime.clock import SystemClock, block
 from penstock.runtime.services import Services
 
@@ -151,6 +151,8 @@ class Database:
         while True:
             try:
                 return act()
+            except Collided:
+                raise
             except StoreUnavailable:
                 if self.is_closed or self._clock.elapsed() > until:
                     raise
