@@ -13,7 +13,9 @@ import penstock
 from penstock import NewJob, Queue
 from penstock.address import parse
 from penstock.client.blocking import BlockingQueue
-from penstock.errors import InvalidInput, StoreMissing, Unsupported
+from penstock.errors import InvalidInput, Moved, StoreMissing, Unsupported
+from penstock.kernel.commands import MoveQueue
+from penstock.kernel.events import SYSTEM_TENANT
 from penstock.kernel.job import State
 from penstock.testing.conformance.backend.steps import claim_one, found, ids, nonzero
 from tests.cli.running import got
@@ -164,24 +166,28 @@ async def test_work_goes_on_while_a_transaction_stays_open(queue: Queue, databas
     assert (await claim_one(queue)).id == "open"
 
 
-async def test_what_holds_for_the_whole_queue_does_not_change_under_an_open_transaction(
+async def test_a_queue_is_not_closed_under_an_open_transaction(
     queue: Queue, url: str, database: str
 ) -> None:
-    """Or a job could come into a queue that was closed meanwhile. Others work on."""
+    """Or a job could come into a queue that was closed meanwhile. Others work on until then."""
     async with (
         penstock.open(url) as other,
-        await psycopg.AsyncConnection.connect(database) as connection,
-        asyncio.timeout(20),
+        await psycopg.AsyncConnection.connect(database) as first,
+        await psycopg.AsyncConnection.connect(database) as second,
+        asyncio.timeout(60),
     ):
-        await queue.enqueue("ship", id="open", connection=connection)
-        pausing = asyncio.gather(other.pause())
-        await queue.enqueue("ship", id="second", connection=connection)
+        await queue.enqueue("ship", id="open", connection=first)
+        close = MoveQueue(SYSTEM_TENANT, "move", "memory://")
+        closing = asyncio.ensure_future(other._backend.execute(close))
+        await queue.enqueue("ship", id="second", connection=second)
         await queue.enqueue("ship", id="elsewhere")
         assert (await claim_one(queue)).id == "elsewhere"
-        assert not pausing.done()
-        await connection.commit()
-        await pausing
-    assert await queue.claim() == []
+        assert not closing.done()
+        await first.commit()
+        await second.commit()
+        await closing
+        with pytest.raises(Moved):
+            await queue.enqueue("ship", id="late", connection=first)
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE_READ", "SERIALIZABLE"])

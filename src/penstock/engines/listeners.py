@@ -96,6 +96,11 @@ class Listeners:
             self._tell_of_cancellations(events)
         self.commits.set()
 
+    def tell_of_ends(self, ended: Sequence[tuple[str, str]]) -> None:
+        """Jobs that have ended or left, by tenant and id; look for yourselves."""
+        for place in ended:
+            _resolve(self._ends.get(place, {}), None)
+
     def close(self) -> None:
         for waiting in self._ends.values():
             for future in waiting:

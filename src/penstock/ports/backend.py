@@ -106,6 +106,9 @@ class Stats(Struct, frozen=True):
     state_bytes: int | None = None
     """How large the queue is where it is kept, all tenants together: what a start reads of it, or
     its tables. None where only counting everything would tell."""
+    events_behind: int = 0
+    """By how many commits the stream of events, which is in order, lags behind: more than a few for
+    more than a moment, and somebody's transaction that has enqueued is still open."""
 
 
 class TenantContents(Struct, frozen=True):

@@ -73,3 +73,5 @@ class Survey(Struct, frozen=True):
     waiting: list[Waiting]
     state_bytes: int | None = None
     """How large the store is, all tenants together; None where that is not known at once."""
+    events_behind: int = 0
+    """How many commit numbers lie between the newest and the newest that can be read."""

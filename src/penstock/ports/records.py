@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
+from penstock.errors import StoreUnavailable
 from penstock.kernel.departures import Departed
 from penstock.kernel.tenancy import Hold, Scope
 from penstock.ports.backend import Capabilities
@@ -224,6 +225,13 @@ class Change(Struct, frozen=True):
     """Side objects that a job now names (None), or was the last to name (when it left)."""
     lapsed_at: float
     """Holds whose `lapses_at` is not later can go, now or some time."""
+    charter_closes: bool = False
+    """Whether what was decided under the charter before must have been written or taken back by
+    then, in callers' transactions too: the new one refuses what that one let in."""
+
+
+class Collided(StoreUnavailable):
+    """Certainly not written: a transaction that may last has what the turn would write."""
 
 
 Ask: TypeAlias = Callable[[Head], Need]
@@ -249,7 +257,8 @@ class RecordStore(Protocol):
     - A turn whose change is written is durable when it answers True, as far as `capabilities` say,
       and every turn and read that begins afterwards sees all of it.
     - A turn ends in one of three ways: True (written, or nothing to write), False (certainly not
-      written, ask again), or an error (certainly not written). While the outcome is unknown it
+      written, ask again), or an error (certainly not written; `Collided` if it is in the way of
+      something that lasts, so that others should not wait with it). While the outcome is unknown it
       does not return: its commit's number, which is given once, says what became of it.
     - Numbers of commits grow: a turn's number is above that of every record that it found, so that
       whoever holds a job later has the higher one. Numbers may be skipped.
@@ -357,8 +366,8 @@ class TransactionalStore(Protocol):
         """A turn on a connection of the caller's, which stands if that transaction does.
 
         False: nothing was written, ask again; that transaction is as it was before. As long as it
-        lasts the charter does not change, but no other turn must wait for what it only looked
-        at: it reserves nothing.
+        lasts no charter is written that closes something (`Change.charter_closes`), but no other
+        turn must wait for what it only looked at: it reserves nothing.
         """
         ...
 

@@ -26,6 +26,7 @@ from penstock.engines.group_commit import OUTCOME_SECONDS_MAX, GroupCommit
 from penstock.engines.histories import read_back
 from penstock.engines.presence import Presence
 from penstock.engines.records import views
+from penstock.engines.records.colliders import Colliders
 from penstock.engines.records.commit_reader import CommitReader, settled_commit
 from penstock.engines.records.needs import Look, runs, wanted_by
 from penstock.engines.records.turns import Turn, charter_in
@@ -47,7 +48,7 @@ from penstock.ports.backend import (
     Stats,
     VacuumReport,
 )
-from penstock.ports.records import Head, Need, RecordStore, TransactionalStore
+from penstock.ports.records import Collided, Head, Need, RecordStore, TransactionalStore
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
 from penstock.wire.commit import decode_commit
@@ -84,6 +85,7 @@ class RecordsEngine(GroupCommit):
         )
         self._store = store
         self._clock = CommitClock(store.side, services)
+        self._colliders = Colliders(self._attend, self._tasks, services.clock)
         self._registry = Presence(store.side, services)
         self._side = SideObjects(
             store.side, services, self._clock, lambda: self._charter.swept_before
@@ -254,9 +256,8 @@ class RecordsEngine(GroupCommit):
         self, tenant: str, queues: Sequence[str] | None, types: Sequence[str] | None
     ) -> float:
         at = self._clock.stamp(self._stamp).at
-        due = await self._store.next_due(
-            wanted_by(tenant, queues, types, self._charter, at, count=1)
-        )
+        wanted = wanted_by(tenant, queues, types, self._charter, at, count=1)
+        due = await self._store.next_due(wanted)
         pending = inf if due.pending is None else due.pending
         lease_end = inf if due.lease_end is None else due.lease_end
         return min(pending, lease_end + self.settings.clock_skew_seconds) - at
@@ -264,7 +265,6 @@ class RecordsEngine(GroupCommit):
     async def _follow(self) -> None:
         """Looks for others' commits while somebody waits for news."""
         complaints, is_settled = Complaints(logger, self._services.clock), True
-        backoff = self._services.backoff(RETRY_SECONDS_MAX, LOOK_SECONDS_MAX)
         while True:
             await self._listeners.some()
             try:
@@ -272,10 +272,9 @@ class RecordsEngine(GroupCommit):
                 is_settled = await self._catch_up()
             except PenstockError as error:
                 complaints.trouble("following the queue", error)
-                await self._services.clock.sleep(backoff.next_seconds())
+                await self._services.clock.sleep(RETRY_SECONDS_MAX)
                 continue
             complaints.fine()
-            backoff = self._services.backoff(RETRY_SECONDS_MAX, LOOK_SECONDS_MAX)
 
     async def _catch_up(self) -> bool:
         """Whether that was all: nothing newer is there that can't be read yet."""
@@ -291,6 +290,11 @@ class RecordsEngine(GroupCommit):
             # What it brought can be claimed, even if its events can't be read yet.
             self._noticed = head.commit
             self._listeners.commits.set()
+            if head.readable < head.commit and self._listeners.awaited:
+                # Whoever waits for an end needs no order, so an older transaction is no matter.
+                turn, now = self._new_turn([]), self._clock.now()
+                ended = await views.ended(self._store, turn, self._listeners.awaited, now)
+                self._listeners.tell_of_ends(ended)
         if head.readable <= self._seen:
             return head.readable >= head.commit
         missed: list[Event] | None = []
@@ -347,6 +351,9 @@ class RecordsEngine(GroupCommit):
             try:
                 if await self._store.turn(turn.ask, turn.decide, is_read=turn.is_read):
                     break
+            except Collided as error:
+                await self._colliders.sort_out(requests, error)
+                return
             except PenstockError:
                 raise
             except Exception:

@@ -126,6 +126,7 @@ class Turn:
 
     def _change(self, found: Found, state: QueueState, versions: dict[int, int]) -> Change:
         changes, commit = state.changed(), found.commit
+        before = self.charter
         puts = list(_puts(changes, versions))
         body, _ = encode_commit(
             self.events,
@@ -158,6 +159,7 @@ class Turn:
             ],
             sides={**dict.fromkeys(_newly_named(changes)), **state.released},
             lapsed_at=self.stamp.at,
+            charter_closes=state.moves != before.moves or state.swept_before != before.swept_before,
         )
 
     def _unheard(self, puts: Sequence[Put], found: Found) -> Iterator[Unheard]:

@@ -41,7 +41,8 @@ class Vacuum:
         horizon = self._clock.now() - charter.settings.log_retention_seconds
         reached = [commit_of(position) for position, _ in charter.consumers.values()]
         head = await self._store.head()
-        below = min([head.commit, *reached])
+        # What can't be read yet may be there one day with a lower number, however old.
+        below = min([head.readable, *reached])
         commits = await self._store.vacuum(horizon, below, horizon)
         data_objects = await self._sweep(horizon, charter.settings.clock_skew_seconds)
         return VacuumReport(

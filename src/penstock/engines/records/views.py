@@ -13,11 +13,14 @@ from msgspec.structs import replace
 from penstock.engines.histories import follow_trail
 from penstock.engines.listing import named, passing
 from penstock.engines.records.charters import prepared
+from penstock.engines.records.needs import Look
 from penstock.engines.records.shelves import shelves_for
+from penstock.engines.records.turns import Turn
 from penstock.errors import Gap
 from penstock.kernel.events import EVENTS_PER_COMMIT, Event, JobEvent, position_of
 from penstock.kernel.job import Job, State
 from penstock.kernel.moves import under_way
+from penstock.kernel.state import QueueState
 from penstock.ports import listing as pages
 from penstock.ports.backend import Contents, Filter, QueueStats, Stats, TenantContents, TypeStats
 from penstock.ports.counters import Count, Survey, Waiting
@@ -72,6 +75,22 @@ async def all_jobs(store: RecordStore, tenant: str, shelves: Sequence[Shelf]) ->
         asked = replace(asked, after=page.reached)
 
 
+async def ended(
+    store: RecordStore, turn: Turn, awaited: list[tuple[str, str]], now: float
+) -> list[tuple[str, str]]:
+    """Which of these jobs, by tenant and id, have ended or are not there."""
+
+    def look(state: QueueState, at: float) -> list[Job | None]:
+        return [state.look(tenant, id, at) for tenant, id in awaited]
+
+    turn.begin_again([Look(look, awaited)])
+    turn.begin(now)
+    await store.turn(turn.ask, turn.decide, is_read=True)
+    jobs: list[Job | None] = turn.answers[0]
+    each = zip(awaited, jobs, strict=True)
+    return [place for place, job in each if job is None or job.is_terminal]
+
+
 async def take_stats(store: RecordStore, tenant: str, paused: Sequence[str], at: float) -> Stats:
     survey = await store.survey(tenant, at)
     if len(survey.counts) <= COUNTED_AT_ONCE_MAX:
@@ -95,7 +114,15 @@ def stats(survey: Survey, paused: Sequence[str], at: float) -> Stats:
         for queue in sorted(known.union(paused))
     ]
     live = sum(count.now - count.left for count in survey.counts)
-    return Stats(named(totals), queues, live, survey.commit, at, state_bytes=survey.state_bytes)
+    return Stats(
+        named(totals),
+        queues,
+        live,
+        survey.commit,
+        at,
+        state_bytes=survey.state_bytes,
+        events_behind=survey.events_behind,
+    )
 
 
 async def contents(store: RecordStore, charter: Charter, at: float) -> Contents:

@@ -1,9 +1,10 @@
-"""Connections to the server, blocking: how they are kept, the tables, what the server promises.
+"""The server, by blocking connections: how it is reached, the tables, what it promises.
 
 Sessions of ours plan for themselves: every statement goes by an index whatever the statistics say
 of tables that were empty a moment ago, and plans are made once. None is left holding locks for
-long: who waits for a lock, or has died in the middle of a transaction, is given
-`RESERVATION_SECONDS_MAX` by the server.
+long: who waits for a lock, or says nothing in the middle of a transaction, is given
+`RESERVATION_SECONDS_MAX` by the server. A process that is stopped in the midst of an exchange is
+neither idle nor waiting, so a transaction as a whole has a limit too, from PostgreSQL 17 on.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, Connection, conninfo, errors, pq
-from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from penstock.engines.records.postgres.arrays import know_arrays
-from penstock.engines.records.postgres.errors import translated
+from penstock.engines.records.postgres.connections import Connections
+from penstock.engines.records.postgres.errors import is_starting, translated
 from penstock.engines.records.postgres.steps import Script, play
 from penstock.engines.records.statements import migrations
 from penstock.errors import (
     InvalidInput,
     InvalidURL,
     NewerFormat,
-    PenstockError,
     StoreDenied,
     StoreUnavailable,
     Unsupported,
 )
-from penstock.ports.records import RESERVATION_SECONDS_MAX
+from penstock.ports.records import RESERVATION_SECONDS_MAX, Collided
 from penstock.runtime.clock import SystemClock, block
 from penstock.runtime.services import Services
 
@@ -46,9 +47,14 @@ SILENT_SECONDS_MAX: Final = 10
 """How long the network may be silent before it is asked whether it is still there."""
 PATIENCE_SECONDS: Final = 15.0
 """How long a server that is away is waited for, such as while it restarts."""
+STARTING_SECONDS_MAX: Final = 60.0
+"""How long `open` waits for a server that says that it is starting up."""
+TRANSACTION_SECONDS_MAX: Final = 30.0
+"""Far above what a turn takes; who is not done by then has been stopped."""
 RETRY_SECONDS: Final = 0.05
 RETRY_SECONDS_MAX: Final = 1.0
 _OLDEST: Final = 130_000
+_LIMITS_TRANSACTIONS: Final = 170_000
 _RESERVATION: Final = f"{RESERVATION_SECONDS_MAX:g}s"
 SESSION: Final = {
     "lock_timeout": _RESERVATION,
@@ -91,34 +97,29 @@ class Database:
         self._fsync = fsync
         self._services = services
         self._clock = SystemClock()
-        self._pool: ConnectionPool[Connection[Any]] | None = None
+        self._connections: Connections | None = None
 
     def has_tables(self) -> bool:
         with self._alone() as connection:
             return self._level(connection) > 0
 
     def open(self) -> None:
+        self._until_started(self._prepare)
+        self._connections = Connections(self._connect, self._clock)
+
+    def _prepare(self) -> None:
         with self._alone() as connection:
             version = connection.info.server_version
             if version < _OLDEST:
                 raise Unsupported("queues", f"PostgreSQL {version // 10_000}, older than 13,")
             self._migrate(connection)
             self.is_strict = self._note_durability(connection)
-        self._pool = ConnectionPool(
-            kwargs={**self.parameters, "autocommit": True},
-            min_size=1,
-            max_size=CONNECTIONS_MAX,
-            timeout=CONNECT_SECONDS_MAX,
-            configure=self._configure,
-            num_workers=1,
-            open=True,
-        )
 
     def close(self) -> None:
         self.is_closed = True
-        if self._pool is not None:
-            pool, self._pool = self._pool, None
-            pool.close()
+        if self._connections is not None:
+            connections, self._connections = self._connections, None
+            connections.close()
 
     def drop(self) -> None:
         with self._alone() as connection:
@@ -126,22 +127,12 @@ class Database:
 
     @contextmanager
     def connection(self) -> Iterator[Connection[Any]]:
-        """One of the pool; what is left unfinished on it is rolled back.
-
-        After an error it is not used again: psycopg may believe that the server has prepared what
-        it skipped.
-        """
-        if self._pool is None:
+        """One that was idle, or a new one; what is left unfinished on it is rolled back."""
+        if self._connections is None:
             raise StoreUnavailable(self.name, "", "it was closed")
         try:
-            with self._pool.connection() as connection:
-                try:
-                    yield connection
-                except psycopg.Error:
-                    connection.close()
-                    raise
-        except PoolTimeout as error:
-            raise self._why_not(error) from error
+            with self._connections.lend() as connection:
+                yield connection
         except psycopg.Error as error:
             raise translated(self.name, error) from error
 
@@ -160,35 +151,54 @@ class Database:
         while True:
             try:
                 return act()
+            except Collided:
+                raise
             except StoreUnavailable:
                 if self.is_closed or self._clock.elapsed() > until:
                     raise
             block(backoff.next_seconds())
 
-    def _why_not(self, error: PoolTimeout) -> PenstockError:
-        """A pool that has no connection to give does not say why; the server does."""
-        try:
-            Connection.connect(**self.parameters).close()
-        except psycopg.Error as refusal:
-            return translated(self.name, refusal)
-        return StoreUnavailable(self.name, "", str(error))
+    def _until_started(self, act: Callable[[], None]) -> None:
+        """Waits for a server that is there and not ready, and for no other: a wrong address would
+        be told late."""
+        until = self._clock.elapsed() + STARTING_SECONDS_MAX
+        backoff = self._services.backoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
+        while True:
+            try:
+                return act()
+            except StoreUnavailable as error:
+                if self._clock.elapsed() > until or not is_starting(str(error)):
+                    raise
+            block(backoff.next_seconds())
 
     @contextmanager
     def _alone(self) -> Iterator[Connection[Any]]:
-        """A connection outside of the pool, whose refusal says why."""
+        """A connection of its own, for what is done once."""
         try:
             with Connection.connect(**self.parameters, autocommit=True) as connection:
                 yield connection
         except psycopg.Error as error:
             raise translated(self.name, error) from error
 
+    def _connect(self) -> Connection[Any]:
+        connection = Connection.connect(**self.parameters, autocommit=True)
+        try:
+            self._configure(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
     def _configure(self, connection: Connection[Any]) -> None:
         know_arrays(connection)
         settings = dict(SESSION)
+        if connection.info.server_version >= _LIMITS_TRANSACTIONS:
+            settings["transaction_timeout"] = f"{TRANSACTION_SECONDS_MAX:g}s"
         if not self._fsync:
             settings["synchronous_commit"] = "off"
-        for name, value in settings.items():
-            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        with connection.pipeline():
+            for name, value in settings.items():
+                connection.execute("SELECT set_config(%s, %s, false)", (name, value))
 
     def _migrate(self, connection: Connection[Any]) -> None:
         scripts = migrations(__package__)

@@ -28,6 +28,7 @@ _AWAY: Final = (
     errors.CannotConnectNow,
     errors.TooManyConnections,
     errors.IdleInTransactionSessionTimeout,
+    errors.TransactionTimeout,
     errors.QueryCanceled,
     errors.LockNotAvailable,
 )
@@ -40,6 +41,11 @@ _DENIED: Final = (
     "is not permitted to log in",
 )
 """When a connection is refused there is no code, only what the server says."""
+_STARTING: Final = (
+    "the database system is starting up",
+    "the database system is not yet accepting connections",
+    "the database system is in recovery mode",
+)
 
 
 def translated(name: str, error: psycopg.Error) -> PenstockError:
@@ -59,6 +65,10 @@ def translated(name: str, error: psycopg.Error) -> PenstockError:
 
 def is_conflict(error: BaseException) -> bool:
     return isinstance(error, CONFLICTS)
+
+
+def is_starting(cause: str) -> bool:
+    return any(reason in cause for reason in _STARTING)
 
 
 def _refused(name: str, cause: str) -> PenstockError:

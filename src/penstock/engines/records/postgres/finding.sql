@@ -4,17 +4,20 @@ SELECT
     pg_advisory_xact_lock_shared('{schema}.head'::regclass::oid::integer, 0),
     {own_locks};
 
+-- name: close
+-- Whether no turn in somebody else's transaction is under way, nor will be before this one ends. Who
+-- would wait for it instead would have all that come after wait as well.
+SELECT pg_try_advisory_xact_lock('{schema}.head'::regclass::oid::integer, 1);
+
 -- name: begin_alone
--- The same for a turn that changes the charter: when it has both locks, no other is under way. First
--- the one that may take long, while turns go on.
+-- The same for a turn that changes the charter: when it has the lock, no other is under way.
 SELECT
-    pg_advisory_xact_lock('{schema}.head'::regclass::oid::integer, 1),
     pg_advisory_xact_lock('{schema}.head'::regclass::oid::integer, 0),
     {own_locks};
 
 -- name: begin_within
 -- The same for a turn in somebody else's transaction, which may last, so that the lock on the charter
--- is another: whoever changes it waits for this one without holding up the turns.
+-- is another: only who closes something has to do with it.
 SELECT
     pg_advisory_xact_lock_shared('{schema}.head'::regclass::oid::integer, 1),
     {own_locks};
@@ -148,8 +151,9 @@ FROM unnest(%(tenants)b::text[], %(ids)b::text[]) AS wanted (tenant, id)
 JOIN {schema}.remembered USING (tenant, id);
 
 -- name: number
--- The number of this turn's commit: taken after everything was found.
-SELECT nextval('{schema}.numbers');
+-- The number of this turn's commit: taken after everything was found. A turn that locks waits for
+-- others from here on for a moment only.
+SELECT nextval('{schema}.numbers'){hurry};
 
 -- name: holds
 -- Who holds these keys, each with the record of the holder. Parameters: tenants, queues, types, keys.

@@ -50,7 +50,9 @@ class Looker:
             COMMIT,
         ]
         counts = [Count(queue, State(state), now, gone) for queue, state, now, gone in counted]
-        return Survey(head.commit, counts, [Waiting(*row) for row in waiting], size[0][0])
+        waiting_rows = [Waiting(*row) for row in waiting]
+        behind = head.commit - head.readable
+        return Survey(head.commit, counts, waiting_rows, size[0][0], behind)
 
     def next_due(self, wanted: Wanted) -> Script[Due]:
         due, leases = yield [

@@ -7,6 +7,9 @@ from typing import Final
 from penstock.engines.records.statements import statements
 
 _LOCK: Final = "FOR UPDATE SKIP LOCKED"
+COLLISION_MILLISECONDS: Final = 50
+"""Longer than a turn has what another writes: who has it for longer may have it for hours."""
+_HURRY: Final = f", set_config('lock_timeout', '{COLLISION_MILLISECONDS}ms', true)"
 
 
 class Statements:
@@ -30,4 +33,5 @@ class Statements:
     def _filled(self, text: str, lock: str) -> str:
         for name, fragment in self.fragments.items():
             text = text.replace(f"{{{name}}}", fragment)
-        return text.replace("{lock}", lock).replace("{schema}", self.schema)
+        text = text.replace("{lock}", lock).replace("{hurry}", _HURRY if lock else "")
+        return text.replace("{schema}", self.schema)

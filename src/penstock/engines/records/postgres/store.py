@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 import psycopg
+from psycopg.errors import LockNotAvailable
 from psycopg.pq import TransactionStatus
 
 from penstock.engines.records.capabilities import record_capabilities
@@ -33,15 +34,16 @@ from penstock.engines.records.postgres.looking import Looker
 from penstock.engines.records.postgres.objects import Objects
 from penstock.engines.records.postgres.statements import Statements
 from penstock.engines.records.postgres.steps import Script, play, play_async
-from penstock.engines.records.postgres.turning import MustBeAlone, Turning
+from penstock.engines.records.postgres.turning import MustBeAlone, StillOpen, Turning
 from penstock.engines.records.postgres.writing import Writer
-from penstock.errors import InvalidInput
+from penstock.errors import InvalidInput, StoreUnavailable
 from penstock.ports.backend import Capabilities
 from penstock.ports.counters import Survey
 from penstock.ports.listing import Page, PageAsked
 from penstock.ports.records import (
     Ask,
     Change,
+    Collided,
     Decide,
     Departure,
     Due,
@@ -142,12 +144,14 @@ class PostgresStore:
         database = self._database
         if is_read:
             return database.play(lambda: self._turning.look(ask, decide))
-        try:
-            return database.patiently(lambda: self._write(ask, decide, alone=False))
-        except MustBeAlone:
-            return database.patiently(lambda: self._write(ask, decide, alone=True))
+        alone: MustBeAlone | None = None
+        while True:
+            try:
+                return database.patiently(partial(self._write, ask, decide, alone=alone))
+            except MustBeAlone as must:
+                alone = must
 
-    def _write(self, ask: Ask, decide: Decide, *, alone: bool) -> bool:
+    def _write(self, ask: Ask, decide: Decide, *, alone: MustBeAlone | None) -> bool:
         with self._database.connection() as connection:
             try:
                 ready = play(connection, self._turning.decide(ask, decide, alone=alone))
@@ -156,6 +160,10 @@ class PostgresStore:
                     raise
                 connection.rollback()
                 return False
+            except StillOpen:
+                raise StoreUnavailable(
+                    self._database.name, "", "a transaction that has enqueued here is still open"
+                ) from None
             if isinstance(ready, bool):
                 return ready
             try:
@@ -167,6 +175,9 @@ class PostgresStore:
                     connection.rollback()
                     if is_conflict(error):
                         return False
+                    if isinstance(error, LockNotAvailable):
+                        why = "a transaction that is still open has the same id or key"
+                        raise Collided(self._database.name, "", why) from error
                     raise
                 logger.warning("%s: a commit was not answered: %s", self._database.name, error)
         return self._is_written(ready.change)

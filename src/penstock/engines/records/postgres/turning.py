@@ -4,10 +4,11 @@ Rows are locked only where candidates are found, and those that another turn has
 that no worker waits for another. Everything else is compared when it is written: a statement that
 does not meet the versions it was decided on fails, and the COMMIT that was sent along with it is
 skipped. A turn waits for another only where both bring the same new id or key, or change the same
-job; should two wait for each other, the server refuses one.
+job, and only for a moment (`Collided`): such a transaction of a caller's may last.
 
 Advisory locks make the rest. All turns share one on the charter, and whoever changes it has it
-alone; turns in callers' transactions share one of their own, since they may last. And each holds
+alone; turns in callers' transactions share one of their own, since they may last, and only a
+change that closes something waits until nobody has that. And each holds
 one on the lowest number that it could be given, so that whoever reads events knows what may still
 come, and waits for turns alone and not for every transaction of the server.
 """
@@ -47,6 +48,14 @@ class Ready(Struct, frozen=True):
 class MustBeAlone(Exception):
     """The turn changes the charter, so it has to be taken again while no other is under way."""
 
+    def __init__(self, *, closes: bool) -> None:
+        super().__init__(closes)
+        self.closes = closes
+
+
+class StillOpen(Exception):
+    """A transaction of a caller's is, so that nothing can be closed."""
+
 
 class WrongIsolation(InvalidInput):
     def __init__(self, found: str) -> None:
@@ -73,18 +82,27 @@ class Turning:
         yield [COMMIT]
         return is_enough
 
-    def decide(self, ask: Ask, decide: Decide, *, alone: bool) -> Script[Ready | bool]:
+    def decide(
+        self, ask: Ask, decide: Decide, *, alone: MustBeAlone | None
+    ) -> Script[Ready | bool]:
         """The change to be committed; or how the turn ended without one."""
+        if alone and alone.closes:
+            [_, [[nobody_else]]] = yield [BEGIN, Step(self._sql.locking["close"])]
+            if not nobody_else:
+                yield [ROLLBACK]
+                raise StillOpen
+        begun = [] if alone and alone.closes else [BEGIN]
         begin = Step(self._sql.locking["begin_alone" if alone else "begin"])
-        results = yield [BEGIN, begin, self._finder.head()]
-        shard, head = results[1][0][-1], head_in(results[2])
+        results = yield [*begun, begin, self._finder.head()]
+        shard, head = results[-2][0][-1], head_in(results[-1])
         change = decide((yield from self._finder.find(ask(head))))
         if change is None or change.charter_found != head.charter_version:
             yield [ROLLBACK]
             return change is None
-        if change.charter is not None and not alone:
+        closes = change.charter_closes
+        if change.charter is not None and (not alone or (closes and not alone.closes)):
             yield [ROLLBACK]
-            raise MustBeAlone
+            raise MustBeAlone(closes=closes)
         return Ready(change, [*self._writer.write(change, shard)])
 
     def commit(self, ready: Ready, teller: str) -> Script[None]:
