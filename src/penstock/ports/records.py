@@ -142,6 +142,11 @@ class Need(Struct, frozen=True):
     keys: Sequence[tuple[str, Scope]] = ()
     departed: Sequence[tuple[str, str]] = ()
     """Tenant and id: what their jobs have left behind."""
+    riding: Sequence[Front] = ()
+    """Fronts of which something can leave with whatever else is written."""
+    may_be_idle: bool = False
+    """Whether nothing can come of this where nothing is found but what rides along. Then that is
+    not looked for, and the turn is given `NOTHING`: it has no number, and leaves no trace."""
 
 
 class Found(Struct, frozen=True):
@@ -153,6 +158,10 @@ class Found(Struct, frozen=True):
     """Of the keys that were asked for, and of the keys of all records found."""
     departed: Sequence[Remembered] = ()
     """As far as it counts or was not forgotten."""
+
+
+NOTHING: Final = Found(0, (), ())
+"""For a turn that may be idle, and is."""
 
 
 class Put(Struct, frozen=True, gc=False):

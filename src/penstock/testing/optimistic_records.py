@@ -21,6 +21,7 @@ from penstock.ports.backend import Capabilities
 from penstock.ports.counters import Count, Survey, Waiting
 from penstock.ports.listing import Page, PageAsked
 from penstock.ports.records import (
+    NOTHING,
     Ask,
     Change,
     Decide,
@@ -108,6 +109,8 @@ class OptimisticRecords:
     async def turn(self, ask: Ask, decide: Decide, *, is_read: bool) -> bool:
         shared = self._shared
         found = self._find(ask(await self.head()))
+        if found is NOTHING:
+            return decide(found) is None
         shared.under_way.add(found.commit)
         try:
             await turns(_TURNS_BETWEEN)
@@ -248,6 +251,10 @@ class OptimisticRecords:
                 key=lambda record: (record.priority, record.at, record.life),
             )
             found.update(_keyed(first[: wanted.count]))
+        if need.may_be_idle and not found:
+            return NOTHING
+        for front in need.riding:
+            found.update(_keyed(self._front(front)))
         scopes = dict.fromkeys(need.keys)
         for record, _ in (stored[id] for id in found):
             if record.key is not None:

@@ -145,7 +145,7 @@ class RecordsEngine(GroupCommit):
 
         def ask(head: Head) -> Need:
             # What has to leave can do so with others: that transaction may last.
-            return replace(turn.ask(head), fronts=())
+            return replace(turn.ask(head), fronts=(), riding=())
 
         for _ in range(TURNS_WITHIN_MAX):
             turn.begin(self._clock.now())

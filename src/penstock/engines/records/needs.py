@@ -5,6 +5,7 @@
 - For claims, the first candidates in order: of each kind of claim as many as all claims of the
   tenant together could take, and one more for each job that is cancelled before.
 - What has outlived its retention, oldest first; and of completed jobs those that will be too many.
+  It leaves with what is written anyway: a claim that finds nothing does not look for it.
 
 A pause, a resumption, new settings and what opens or closes the queue change what has to be read,
 so each has a turn of its own.
@@ -111,7 +112,10 @@ def is_read(works: list[Work]) -> bool:
     return all(isinstance(work, Query) for work in works)
 
 
-def need_of(works: list[Work], charter: Charter, head: Head, at: float) -> Need:
+def need_of(
+    works: list[Work], charter: Charter, head: Head, at: float, *, has_news: bool = False
+) -> Need:
+    """With `has_news` the turn has something to say whatever it finds."""
     ids: dict[tuple[str, str], None] = {}
     keys: dict[tuple[str, Scope], None] = {}
     departed: dict[tuple[str, str], None] = {}
@@ -145,14 +149,18 @@ def need_of(works: list[Work], charter: Charter, head: Head, at: float) -> Need:
                 pass
     settings = _settings_after(works, charter.settings)
     fronts: list[Front] = []
+    riding: list[Front] = []
     if not is_read(works):
         fronts.append(
             Front(Shelf.RUNNING, at - settings.clock_skew_seconds, 0, EXPIRIES_PER_TURN_MAX)
         )
-        fronts += _retirements(settings, at, len(works) + len(ids), head.completed + completions)
+        riding += _retirements(settings, at, len(works) + len(ids), head.completed + completions)
     operations = [(claim.tenant, claim.operation) for claim in claims]
     wanted = list(_wanted(claims, claimable, charter, at))
-    return Need(fronts, list(ids), operations, wanted, list(keys), list(departed))
+    return Need(
+        fronts, list(ids), operations, wanted, list(keys), list(departed), riding,
+        may_be_idle=len(claims) == len(works) and not has_news,
+    )  # fmt: skip
 
 
 def _add_newcomers(

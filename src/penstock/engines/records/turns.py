@@ -16,6 +16,7 @@ from penstock.engines.records.shelves import job_in, record_of, shelf_of
 from penstock.engines.requests import Spoiled, Work, decide_all
 from penstock.kernel.batch import Batch
 from penstock.kernel.changes import Changes
+from penstock.kernel.commands import Expire
 from penstock.kernel.events import Event
 from penstock.kernel.job import Job, State
 from penstock.kernel.stamps import THE_BEGINNING, Stamp, next_stamp
@@ -23,6 +24,7 @@ from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import Scope
 from penstock.ports.counters import CountChange, DueChange, minute_of
 from penstock.ports.records import (
+    NOTHING,
     Change,
     Departure,
     Found,
@@ -82,7 +84,9 @@ class Turn:
         self._before = Stamp(head.at, head.clock)
         self.stamp = next_stamp(self._before, self._now)
         self.charter = charter_in(head)
-        need = need_of(self._works, self.charter, head, self.stamp.at)
+        need = need_of(
+            self._works, self.charter, head, self.stamp.at, has_news=self._must_note_time
+        )
         self._departed_asked = need.departed
         return need
 
@@ -94,20 +98,31 @@ class Turn:
         try:
             self.answers, _ = decide_all(batch, state, self._works, at)
             self.events = batch.events
-            if (
-                not batch.events
-                and self.stamp.was_set_back_since(self._before)
-                and not self.is_read
-            ):
+            if not batch.events and found is not NOTHING and self._must_write(state):
                 batch.note_time()
             if not batch.events:
                 return None
+            assert found is not NOTHING, "what has no number can't be written"
             state.seal(at)
             change = self._change(found, state, versions)
         except (Spoiled, Unencodable) as broken:
             raise broken.error from None
         self.is_written = True
         return change
+
+    @property
+    def _must_note_time(self) -> bool:
+        return not self.is_read and self.stamp.was_set_back_since(self._before)
+
+    def _must_write(self, state: QueueState) -> bool:
+        """Whether something has to be said although nothing has happened.
+
+        Whoever keeps house lets go of what is ripe: nobody else does while the queue is idle.
+        """
+        return self._must_note_time or (
+            any(isinstance(work, Expire) for work in self._works)
+            and any(True for _ in state.retention.outlived(state.settings, self.stamp.at))
+        )
 
     def _fill(self, state: QueueState, found: Found) -> dict[int, int]:
         """Puts what was found into the state; answers the versions of the records by life."""

@@ -24,6 +24,8 @@ import pytest_asyncio
 from penstock.kernel.departures import Departed
 from penstock.kernel.tenancy import Hold
 from penstock.ports.records import (
+    NOTHING,
+    Ask,
     Change,
     Departure,
     Found,
@@ -231,6 +233,23 @@ class RecordStoreConformance(
             front = Front(Shelf.DEAD, until, least, most)
             assert await lives(store, Need(fronts=[front])) == expected
 
+    async def test_a_turn_that_may_be_idle_and_finds_nothing_leaves_no_trace(
+        self, store: RecordStore
+    ) -> None:
+        await put(store, a_record("a", 1, shelf=Shelf.COMPLETED), a_record("b", 2))
+        head, ripe = await store.head(), Front(Shelf.COMPLETED, EPOCH, 0, 9)
+        found: list[Found] = []
+        for type in ("other", "work"):
+            need = msgspec.structs.replace(
+                candidates(types=(type,)), riding=[ripe], may_be_idle=True
+            )
+            assert await store.turn(_ask_for(need), found.append, is_read=False)
+        idle, busy = found
+        assert idle == NOTHING
+        assert sorted(stored.life for stored in busy.records) == [1, 2]
+        assert busy.commit > head.commit
+        assert await store.head() == head
+
     async def test_a_record_is_found_with_its_key_and_a_key_with_its_holder(
         self, store: RecordStore
     ) -> None:
@@ -360,3 +379,7 @@ class RecordStoreConformance(
 
 def _decide_by(change: Callable[[int], Change]) -> Callable[[Found], Change]:
     return lambda found: change(found.commit)
+
+
+def _ask_for(need: Need) -> Ask:
+    return lambda head: need

@@ -12,6 +12,7 @@ from penstock.engines.records.postgres.steps import Row, Rows, Script, Step
 from penstock.kernel.departures import Departed
 from penstock.kernel.tenancy import Hold, Scope
 from penstock.ports.records import (
+    NOTHING,
     Found,
     Front,
     Head,
@@ -47,11 +48,20 @@ class Finder:
         steps = list(self._lookups(need))
         draw = [] if number is not None else [Step(self._sql["number"])]
         departed = self._departed(need)
-        draws_now = not need.keys
-        results = yield [*steps, *departed, *(draw if draws_now else ())]
+        if need.may_be_idle and draw:
+            # Nothing is read or drawn after that but where something was locked before.
+            draws = [Step(self._sql["number_if_any"])]
+        else:
+            draws = draw if not need.keys else []
+        results = yield [*steps, *departed, *draws]
         left = results[len(steps)] if departed else []
         for found in results[: len(steps)]:
             rows.update((row[0], row) for row in found)
+        if need.may_be_idle and not rows:
+            return NOTHING
+        if need.may_be_idle and draw and not results[-1]:
+            # What was found is another's just now, and not locked.
+            results = yield draw
         scopes = _scopes(rows.values(), need.keys)
         holds: list[KeyHold] = []
         if scopes:
@@ -70,9 +80,12 @@ class Finder:
             claims = columns(need.operations, tenants=texts, claims=texts)
             yield Step(self._sql["by_claim"], claims)
         if need.fronts:
-            yield self._fronts(need.fronts)
+            yield self._fronts("fronts", need.fronts)
         for wanted in need.wanted:
             yield Step(self._sql[f"candidates{by(wanted)}"], asked(wanted))
+        if need.riding:
+            name = "fronts_if_any" if need.may_be_idle else "fronts"
+            yield self._fronts(name, need.riding)
 
     def _departed(self, need: Need) -> list[Step]:
         """After the records: what left in between is then found here."""
@@ -80,10 +93,10 @@ class Finder:
             return []
         return [Step(self._sql["departed"], columns(need.departed, tenants=texts, ids=texts))]
 
-    def _fronts(self, fronts: Sequence[Front]) -> Step:
+    def _fronts(self, name: str, fronts: Sequence[Front]) -> Step:
         rows = [(front.shelf.value, front.until, front.least, front.most) for front in fronts]
         kinds: Kinds = {"shelves": texts, "untils": floats, "leasts": integers, "mosts": integers}
-        return Step(self._sql["fronts"], columns(rows, **kinds))
+        return Step(self._sql[name], columns(rows, **kinds))
 
     def _holds(self, scopes: Iterable[tuple[str, Scope]]) -> Step:
         wanted = [(tenant, *scope[:2], scope[2].encode()) for tenant, scope in scopes]

@@ -77,25 +77,13 @@ JOIN {schema}.jobs AS job ON job.claim = wanted.claim AND job.tenant = wanted.te
 -- name: fronts
 -- The first records of each shelf: up to a time, but at least so many and at most. Those that
 -- another turn has are left to it. Parameters: shelves, untils, leasts, mosts.
-SELECT job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body
-FROM unnest(
-    %(shelves)b::text[], %(untils)b::float8[], %(leasts)b::bigint[], %(mosts)b::bigint[]
-) AS front (shelf, until, least, most)
-CROSS JOIN LATERAL (
-    SELECT life, version, shelf, tenant, queue, type, key, body
-    FROM {schema}.jobs
-    WHERE shelf = front.shelf
-        AND kept_at <= CASE WHEN front.least > 0 THEN 'infinity' ELSE front.until END
-    ORDER BY kept_at, life
-    LIMIT CASE WHEN front.least = 0 THEN front.most ELSE greatest(front.least, (
-        SELECT count(*) FROM (
-            SELECT FROM {schema}.jobs AS ripe
-            WHERE ripe.shelf = front.shelf AND ripe.kept_at <= front.until
-            LIMIT front.most
-        ) AS ripe
-    )) END
-    {lock}
-) AS job;
+{fronts_of_shelves};
+
+-- name: fronts_if_any
+-- The same, if this transaction has locked anything before: whoever locks a row is given an id. A claim
+-- that found nothing reads nothing more. Parameters: as above.
+{fronts_of_shelves}
+WHERE pg_current_xact_id_if_assigned() IS NOT NULL;
 
 -- name: candidates
 -- The first records in claim order, where no queue is named and some are paused: of all lanes (queue,
@@ -154,6 +142,10 @@ JOIN {schema}.remembered USING (tenant, id);
 -- The number of this turn's commit: taken after everything was found. A turn that locks waits for
 -- others from here on for a moment only.
 SELECT nextval('{schema}.numbers'){hurry};
+
+-- name: number_if_any
+-- The same, if this transaction has locked anything.
+SELECT nextval('{schema}.numbers') WHERE pg_current_xact_id_if_assigned() IS NOT NULL;
 
 -- name: holds
 -- Who holds these keys, each with the record of the holder. Parameters: tenants, queues, types, keys.

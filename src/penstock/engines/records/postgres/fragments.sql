@@ -120,6 +120,28 @@ FROM share CROSS JOIN LATERAL (
     {lock}
 ) AS job
 
+-- name: fronts_of_shelves
+-- The first records of each shelf, as `fronts` says. Parameters: shelves, untils, leasts, mosts.
+SELECT job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body
+FROM unnest(
+    %(shelves)b::text[], %(untils)b::float8[], %(leasts)b::bigint[], %(mosts)b::bigint[]
+) AS front (shelf, until, least, most)
+CROSS JOIN LATERAL (
+    SELECT life, version, shelf, tenant, queue, type, key, body
+    FROM {schema}.jobs
+    WHERE shelf = front.shelf
+        AND kept_at <= CASE WHEN front.least > 0 THEN 'infinity' ELSE front.until END
+    ORDER BY kept_at, life
+    LIMIT CASE WHEN front.least = 0 THEN front.most ELSE greatest(front.least, (
+        SELECT count(*) FROM (
+            SELECT FROM {schema}.jobs AS ripe
+            WHERE ripe.shelf = front.shelf AND ripe.kept_at <= front.until
+            LIMIT front.most
+        ) AS ripe
+    )) END
+    {lock}
+) AS job
+
 -- name: own_locks
 -- On the lowest number that this turn could be given, for `head` to see; and on a shard, alone.
 pg_advisory_xact_lock_shared(

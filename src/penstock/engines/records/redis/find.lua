@@ -4,7 +4,8 @@
 local asked = cmsgpack.unpack(ARGV[1])
 local given = redis.call('HMGET', root .. 'head', 'number', 'run')
 local number = tonumber(given[1] or 0) + 1
-if not asked.only_looks then
+-- The first to be written is something that a full server refuses, or it would refuse nothing.
+local function take_number()
   if given[2] ~= run then
     -- Another process of the server gave the last one that is known here, and perhaps more of them
     -- which went with it. By the clock none was this high.
@@ -20,7 +21,7 @@ local names, seen = {}, {}
 
 -- How many of the first records of each index other turns have found and may be about to change. Who
 -- only looks sees them all. A deadline too far away is of a clock that was set back.
-local hidden, reserved = {}, {}
+local hidden, reserved, past = {}, {}, {}
 if not asked.only_looks then
   local others = redis.call('HGETALL', root .. 'reserved')
   for place = 1, #others, 2 do
@@ -28,7 +29,7 @@ if not asked.only_looks then
     if now_ms <= other.until_ms and other.until_ms <= now_ms + asked.reserved_ms then
       for index, count in pairs(other.counts) do hidden[index] = (hidden[index] or 0) + count end
     else
-      redis.call('HDEL', root .. 'reserved', others[place])
+      past[#past + 1] = others[place]
     end
   end
 end
@@ -51,12 +52,14 @@ local function first_of(index, due_by, count)
   return redis.call('ZRANGEBYSCORE', index, '-inf', due_by, 'LIMIT', hidden[index] or 0, count)
 end
 
-for _, front in ipairs(asked.fronts) do
+local function take_front(front)
   local index = root .. 'shelf/' .. front.shelf
   local found = first_of(index, front['until'], front.most)
   if #found < front.least then found = first_of(index, '+inf', front.least) end
   take(index, found)
 end
+
+for _, front in ipairs(asked.fronts) do take_front(front) end
 
 for _, name in ipairs(asked.ids) do add(name) end
 
@@ -110,6 +113,16 @@ for _, wanted in ipairs(asked.wanted) do
     left = left - take_merged(groups[priority], wanted.due_by, left)
   end
 end
+
+if not asked.only_looks then
+  if asked.may_be_idle and #names == 0 then
+    -- An idle turn ends here: it has written nothing, so there is nothing to end or to forget.
+    return {answer, 0, '', '', '', '', '', '', '', '', ''}
+  end
+  take_number()
+end
+if #past > 0 then call_many('HDEL', root .. 'reserved', past) end
+for _, front in ipairs(asked.riding) do take_front(front) end
 
 -- The records, and the names of the keys that they have. See packing.py for the bytes.
 local records, holds, is_asked = {}, {}, {}

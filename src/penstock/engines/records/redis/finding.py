@@ -18,8 +18,10 @@ from penstock.engines.records.redis.packing import (
     stored_in,
 )
 from penstock.ports.records import (
+    NOTHING,
     RESERVATION_SECONDS_MAX,
     Found,
+    Front,
     Head,
     KeyHold,
     Need,
@@ -51,22 +53,27 @@ def asked(need: Need, token: str, *, only_looks: bool) -> bytes:
     turn_seconds = TURN_SECONDS + TURN_SECONDS_PER_RECORD * records
     return _encode(
         {
-            "fronts": [
-                {"shelf": one.shelf.value, "until": repr(one.until), "least": one.least,
-                 "most": one.most}
-                for one in need.fronts
-            ],
+            "fronts": [_front_fields(one) for one in need.fronts],
             "ids": [record_name(tenant, id) for tenant, id in need.ids],
             "claims": [f"{tenant}/{claim}" for tenant, claim in need.operations],
             "wanted": [wanted_fields(one) for one in need.wanted],
             "keys": [hold_name(tenant, scope) for tenant, scope in need.keys],
             "departed": [record_name(tenant, id) for tenant, id in need.departed],
+            "riding": [_front_fields(one) for one in need.riding],
+            "may_be_idle": need.may_be_idle,
             "only_looks": only_looks,
             "token": token,
             "turn_ms": round(turn_seconds * 1_000),
             "reserved_ms": round(RESERVATION_SECONDS_MAX * 1_000),
         }
     )  # fmt: skip
+
+
+def _front_fields(front: Front) -> dict[str, Any]:
+    return {
+        "shelf": front.shelf.value, "until": repr(front.until), "least": front.least,
+        "most": front.most,
+    }  # fmt: skip
 
 
 def wanted_fields(wanted: Wanted) -> dict[str, Any]:
@@ -113,7 +120,7 @@ def finding_in(answer: Sequence[Any], token: str, need: Need) -> Finding:
     ]
     return Finding(
         head_in(head),
-        Found(number, stored, held, departed),
+        Found(number, stored, held, departed) if number else NOTHING,
         turn.decode(),
         token,
         located,

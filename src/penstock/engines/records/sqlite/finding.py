@@ -18,6 +18,7 @@ from penstock.kernel.tenancy import Hold, Scope
 from penstock.ports.counters import Count, Survey, Waiting
 from penstock.ports.listing import Page, PageAsked
 from penstock.ports.records import (
+    NOTHING,
     Departure,
     Due,
     Found,
@@ -62,6 +63,10 @@ class Finder:
         for wanted in need.wanted:
             lives = [life for _, life in self._candidates(wanted)]
             _add(rows, self._rows("by_life", {"lives": _encode(lives)}))
+        if need.may_be_idle and not rows:
+            return NOTHING
+        for front in need.riding:
+            _add(rows, self._front(front))
         holds = self._holds(rows, need.keys)
         records = [Stored(row[0], row[1], row[2], row[7]) for row in rows.values()]
         departed = [
