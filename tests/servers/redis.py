@@ -60,6 +60,11 @@ class OwnRedis:
         if not is_up_in_time(lambda: process.poll() is None, lambda: _is_up(self._ports)):
             raise ServerAbsent("Redis did not come up")
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def kill(self) -> None:
         """As a power cut would, but for what the kernel has still to write."""
         assert self._process is not None
@@ -76,6 +81,29 @@ def own_redis(folder: Path, *settings: str) -> Iterator[OwnRedis]:
         yield server
     finally:
         server.kill()
+
+
+@contextlib.contextmanager
+def own_sentinel(folder: Path, service: str, master: OwnRedis) -> Iterator[str]:
+    """The place of a Sentinel that watches a master, and alone decides that it has gone."""
+    ports: Facts = {"redis": free_port()}
+    folder.mkdir()
+    settings = folder / "sentinel.conf"
+    settings.write_text(
+        f"port {ports['redis']}\nbind 127.0.0.1\ndir {folder}\n"
+        f"sentinel monitor {service} 127.0.0.1 {master.port} 1\n"
+        f"sentinel down-after-milliseconds {service} 500\n"
+        f"sentinel failover-timeout {service} 5000\n"
+    )
+    command = [_program(), str(settings), "--sentinel"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        if not is_up_in_time(lambda: process.poll() is None, lambda: _is_up(ports)):
+            raise ServerAbsent("the Sentinel did not come up")
+        yield f"127.0.0.1:{ports['redis']}"
+    finally:
+        process.kill()
+        process.wait()
 
 
 def running_redis(folder: Path) -> contextlib.AbstractContextManager[Redis]:
