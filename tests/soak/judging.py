@@ -75,7 +75,7 @@ def judge(statements: Sequence[Statement], outcome: Outcome) -> list[str]:
     """Every promise that was broken, in words."""
     found = [
         *_of_jobs(statements, outcome),
-        *_of_leases_told(statements),
+        *_of_leases_told(statements, outcome),
         *_of_leases_logged(outcome.log),
         *_of_followers(statements, outcome),
     ]
@@ -119,10 +119,22 @@ def _of_acks(statements: Sequence[Statement], outcome: Outcome) -> Iterator[str]
     yield from _some("leases that were given and are not in the log", map(str, given - logged))
 
 
-def _of_leases_told(statements: Sequence[Statement]) -> Iterator[str]:
-    times = Counter(lease for one in statements for lease in one.got)
+def _of_leases_told(statements: Sequence[Statement], outcome: Outcome) -> Iterator[str]:
+    given = [lease for one in statements for lease in one.got]
+    times = Counter(given)
     twice = (f"{id} with {fence}" for (id, fence), told in times.items() if told > 1)
     yield from _some("leases that were given twice", twice)
+    if outcome.is_ordered:
+        # Other systems take them as tokens, so even another job's must be another.
+        jobs = defaultdict(set)
+        for id, fence in given:
+            jobs[fence].add(id)
+        shared = (
+            f"{fence} for {' and '.join(sorted(ids))}"
+            for fence, ids in jobs.items()
+            if len(ids) > 1
+        )
+        yield from _some("fences that were given for two jobs", shared)
 
 
 def _of_leases_logged(log: Iterable[Line]) -> Iterator[str]:

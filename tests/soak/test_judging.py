@@ -75,6 +75,10 @@ def give_a_lease_that_nobody_recorded(soak: Soak) -> None:
     soak.other.got.append(("job-1", 777))
 
 
+def give_a_fence_for_two_jobs(soak: Soak) -> None:
+    soak.other.got.append(("job-2", 102))
+
+
 def claim_what_is_held(soak: Soak) -> None:
     soak.outcome.log.insert(5, (103, "claimed", "job-1", 103))
     soak.follower.seen = list(soak.outcome.log)
@@ -108,6 +112,7 @@ def tell_an_event_twice(soak: Soak) -> None:
         (take_an_ack_of_a_zombie, "another than the holder: job-1 by 55"),
         (give_a_lease_twice, "given twice: job-1 with 102"),
         (give_a_lease_that_nobody_recorded, "not in the log"),
+        (give_a_fence_for_two_jobs, "given for two jobs: 102 for job-1 and job-2"),
         (claim_what_is_held, "held by two: job-1 at 103"),
         (set_a_fence_back, "the fence went back"),
         (skip_an_event, "follower 0 was not told"),
