@@ -1,6 +1,8 @@
 # A fresh machine needs Python 3.11 or newer and make; everything else is installed into .venv.
 PYTHON ?= python3
 SEEDS ?= 10000
+SECONDS ?= 600
+BACKEND ?=
 JOBS ?= 200000
 KILLS ?= 50
 # Tests wait for servers and disks more than they compute, so there are more of them than cores.
@@ -20,7 +22,7 @@ COMPILE = $(UV) pip compile --universal --generate-hashes \
 	--no-emit-index-url --custom-compile-command "make lock" --quiet $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test proof check bench sim format lock clean
+.PHONY: help setup demo test proof check bench sim soak format lock clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +49,9 @@ bench: setup ## measure
 
 sim: setup ## run the simulation, SEEDS=10000 of them
 	$(BIN)/python -m penstock.testing.simulation --seeds $(SEEDS) $(ARGS)
+
+soak: setup ## faults against real servers, counted exactly; SECONDS=600 BACKEND=redis,postgres
+	$(BIN)/python -m tests.soak --seconds $(SECONDS) --backend "$(BACKEND)" $(ARGS)
 
 format: setup ## format, fix what can be fixed, and write anew what is written from the code
 	$(BIN)/ruff check --fix $(CODE)

@@ -24,24 +24,18 @@ from penstock.errors.input import shown
 from penstock.kernel.plain import is_a, plain_number, plain_text
 from penstock.kernel.retry import RetryPolicy
 from penstock.kernel.settings import Settings
+from penstock.server_url import SERVER_SCHEMES, check_server, parameters_of_driver
 
 STORES: Final = ("file", "s3", "gs", "az")
 """Those of queues that lie in an object store."""
-POSTGRES_SCHEMES: Final = ("postgresql", "postgres")
-"""Those whose URLs have parameters of the driver's own."""
-REDIS_SCHEMES: Final = ("redis", "rediss")
 CLOUD_SCHEMES: Final = ("s3", "gs", "az")
-SERVER_SCHEMES: Final = (*POSTGRES_SCHEMES, *REDIS_SCHEMES)
-"""Those of servers, whose URLs may have credentials."""
 RECORD_SCHEMES: Final = ("sqlite", *SERVER_SCHEMES)
 """Those that keep one record per job, and have no layout."""
 SCHEMES: Final = ("memory", *STORES, *RECORD_SCHEMES)
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,49}")
 _PREFIX: Final = re.compile(r"[A-Za-z0-9._:-]+")
 _BUCKET: Final = re.compile(r"[A-Za-z0-9._-]+")
-_PORT: Final = re.compile(r"^(?:\[[^\]]*\]|[^:\[\]]*)(?::(.*))?$")
 _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
-PORT_MAX: Final = 65_535
 _SETTINGS: Final = frozenset(Settings.__struct_fields__)
 _ON: Final = {"on": True, "true": True, "1": True, "yes": True}
 _OFF: Final = {"off": False, "false": False, "0": False, "no": False}
@@ -155,9 +149,8 @@ def parse(url: str | None, given: Mapping[str, Any]) -> Address:
     said = {name: value for name, value in environment.items() if name in known}
     server_url = ""
     if scheme in SERVER_SCHEMES:
-        others = {}
-        if scheme in POSTGRES_SCHEMES:
-            others = {name: query.pop(name) for name in list(query) if name not in known}
+        others = parameters_of_driver(url, scheme, query, known)
+        query = {name: value for name, value in query.items() if name not in others}
         server_url = f"{url.partition('?')[0]}?{urlencode(others)}"
     for name, value in {**said, **query, **given}.items():
         try:
@@ -215,9 +208,7 @@ def _split(url: str) -> tuple[str, str, str, dict[str, str]]:
     if scheme == "sqlite" and (place or not path.strip("/")):
         raise InvalidURL(url, "a file is written sqlite:///var/lib/queue.db, with three slashes")
     if scheme in SERVER_SCHEMES:
-        _check_ports(url, place)
-    if scheme in REDIS_SCHEMES and not (parts.hostname and re.fullmatch(r"/?[0-9]{0,5}", path)):
-        raise InvalidURL(url, f"a server is written {scheme}://host:6379/0, with a number at most")
+        check_server(url, scheme, place, path)
     if scheme in CLOUD_SCHEMES:
         _check_bucket(url, scheme, place, path)
     if scheme == "memory" and path.strip("/"):
@@ -238,19 +229,6 @@ def _check_folder(url: str, path: str) -> None:
     """Nobody means to fill the root of a file system, which `file:///` and `/` would."""
     if not path.strip("/") or not os.path.normpath(path).strip("/"):
         raise InvalidURL(url, "name a folder, for example file:///var/lib/queue")
-
-
-def _check_ports(url: str, place: str) -> None:
-    """Of each server: PostgreSQL's URLs may name several."""
-    if place.count("@") > 1:
-        raise InvalidURL(url, "an @ in a user's name or password is written %40")
-    for host in place.rpartition("@")[2].split(","):
-        # Without what follows the colon: of a URL that was cut at a slash that may be a password.
-        name, port = host.rpartition(":")[0], _PORT.search(host)
-        if port is None or (port[1] and not (port[1].isascii() and port[1].isdecimal())):
-            raise InvalidURL(url, f"the port of {name!r} is no number, as in host:6379")
-        if port[1] and int(port[1]) > PORT_MAX:
-            raise InvalidURL(url, f"the port of {name!r} is above {PORT_MAX}")
 
 
 def _check_bucket(url: str, scheme: str, place: str, path: str) -> None:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, TypeAlias, Unpack, cast
 
-from penstock.address import (
-    POSTGRES_SCHEMES,
-    RECORD_SCHEMES,
-    REDIS_SCHEMES,
-    Address,
-    Options,
-    QueueOptions,
-    parse,
-)
+from penstock.address import RECORD_SCHEMES, Address, Options, QueueOptions, parse
 from penstock.client.blocking import BlockingQueue
 from penstock.client.import_writer import ImportWriter
 from penstock.client.queue import Queue
@@ -30,7 +23,9 @@ from penstock.errors import InvalidInput, NoVersions, Unsupported
 from penstock.ports.backend import Backend
 from penstock.ports.records import RecordStore
 from penstock.ports.store import Bucket, ObjectStore
+from penstock.ready_made import library_of
 from penstock.runtime.services import Services
+from penstock.server_url import POSTGRES_SCHEMES, REDIS_SCHEMES
 from penstock.stores.layers.retrying import Retrying
 from penstock.stores.memory import MemoryStore
 from penstock.wire.codecs import Codec, Codecs
@@ -65,9 +60,10 @@ def open(
     """A queue, to be used with `async with`. See the guide for the URLs and options.
 
     Without a URL, `PENSTOCK_URL` is used. `store` takes any store of your own instead, of objects
-    or of records, or a ready-made client: obstore's; redis-py's or psycopg's, blocking or not, or
-    a pool of theirs; boto3's for S3, where the URL says the bucket: `open("s3://bucket/prefix",
-    store=client)`. `layer` is put around a store of objects, such as one that counts.
+    or of records, or a ready-made client, which is never closed: obstore's; one of redis-py or
+    psycopg, blocking or not, or a pool of theirs; boto3's session or client, where the URL says
+    the bucket: `open("s3://bucket/prefix", store=session)`. `layer` is put around a store of
+    objects, such as one that counts.
 
     `url` says where and how, `options` are the same as in its query; `codecs` are your own, beside
     JSON and msgpack; `services` (clock, luck) are for tests; `memory`, from `new_memory`, is what
@@ -113,8 +109,12 @@ def import_writer(
     address = parse(_place(url, store, "import_writer"), options)
     if address.scheme in RECORD_SCHEMES:
         raise Unsupported("bulk imports", f"{address.scheme}://")
+    if _keeps_records(store):
+        raise Unsupported("bulk imports", type(store).__name__)
     if store is not None:
-        made, close = _adapted(store, address), nothing_to_close
+        _check_fit(address, store)
+        made = _adapted(store, address)
+        close = _closing(made, store)
     elif address.scheme == "memory":
         made, close = _memory(address.place).side, nothing_to_close
     else:
@@ -191,6 +191,8 @@ def _backend(
     memory: SharedMemory | None = None,
 ) -> Backend:
     options = address.options
+    if store is not None:
+        _check_fit(address, store)
     records = _records(address, store, services)
     if records is not None:
         if layer is not _bare:
@@ -207,9 +209,14 @@ def _backend(
         return _in_memory(shared, options, services)
 
     async def discover() -> Backend:
-        # The caller's own is to be closed by whoever made it.
-        made = _adapted(store, address) if store is not None else open_store(address)
-        close = nothing_to_close if store is not None else made.close
+        if store is None:
+            made = open_store(address)
+        elif library_of(store) == "boto3":
+            # A session may ask the machine for its role.
+            made = await asyncio.to_thread(_adapted, store, address)
+        else:
+            made = _adapted(store, address)
+        close = _closing(made, store)
         try:
             return await _discovered(made, layer, close, options, services)
         except BaseException:
@@ -301,12 +308,18 @@ def _records(address: Address, store: Any, services: Services) -> RecordStore | 
     if store is None:
         named = address.scheme in RECORD_SCHEMES
         return open_records(address, services) if named else None
-    library = _library(store)
+    library = library_of(store)
     if library == "redis":
         return _redis(store, address.options, services)
-    if library in ("psycopg", "psycopg_pool"):
+    if library == "psycopg":
         return _postgres(store, address.options, services)
-    return cast("RecordStore", store) if hasattr(store, "turn") else None
+    return cast("RecordStore", store) if _keeps_records(store) else None
+
+
+def _keeps_records(store: Any) -> bool:
+    if store is None:
+        return False
+    return library_of(store) in ("redis", "psycopg") or hasattr(store, "turn")
 
 
 def _patient(store: ObjectStore, services: Services) -> ObjectStore:
@@ -329,39 +342,40 @@ def _memory(name: str) -> SharedMemory:
 
 def _place(url: str | None, store: Any, caller: str) -> str | None:
     """The URL to go by, where a store of the caller's own may stand in its place."""
-    if store is None:
-        return url
-    if _library(store) == "botocore":
+    if store is None or library_of(store) == "boto3":
         return url
     if url is not None:
         raise InvalidInput(f"{caller} takes a URL or a store, not both")
     return "memory://"
 
 
-def _library(store: Any) -> str:
-    """Which library a client is from, by what it is made of; a store of one's own is from none."""
-    roots = {kind.__module__.partition(".")[0] for kind in type(store).__mro__}
-    known = ("obstore", "redis", "psycopg", "psycopg_pool", "botocore")
-    return next((name for name in known if name in roots), "")
-
-
 def _adapted(store: Any, address: Address) -> ObjectStore:
     """Any store that fits the port as it is; a client of a known library gets its adapter."""
-    library = _library(store)
-    if library == "obstore":
-        from penstock.stores.cloud import CloudStore
+    match library_of(store):
+        case "obstore":
+            from penstock.stores.cloud import cloud_store_of
 
-        return CloudStore(store, repr(store))
-    if library == "botocore":
-        from penstock.stores.cloud import s3_store_of
+            return cloud_store_of(store)
+        case "boto3":
+            from penstock.stores.cloud import s3_store_of
 
-        if address.scheme != "s3":
-            raise InvalidInput("with a client of boto3 say the bucket: s3://bucket/prefix")
-        return s3_store_of(store, address.place, address.path)
-    missing = [name for name in ("put", "get", "delete", "list") if not hasattr(store, name)]
-    if missing:
-        raise InvalidInput(
-            f"{type(store).__name__} is no object store: it has no {', '.join(missing)}"
-        )
-    adapted: ObjectStore = store
-    return adapted
+            said = address.options
+            return s3_store_of(
+                store, address.place, address.path, region=said.region, endpoint=said.endpoint
+            )
+        case _:
+            return cast("ObjectStore", store)
+
+
+def _closing(made: ObjectStore, store: Any) -> CloseStore:
+    """The caller's own is to be closed by whoever made it; what we put around it is ours."""
+    return nothing_to_close if made is store else made.close
+
+
+def _check_fit(address: Address, store: Any) -> None:
+    """What is said beside a client has to make sense for it."""
+    library = library_of(store)
+    if library == "boto3" and address.scheme != "s3":
+        raise InvalidInput("with a session or client of boto3 say the bucket: s3://bucket/prefix")
+    if library in ("redis", "psycopg") and address.options.layout is not None:
+        raise InvalidInput(f"layout={address.options.layout}: a client of {library} has no layout")

@@ -29,6 +29,11 @@ class OwnPostgres:
     def url(self) -> str:
         return f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
 
+    @property
+    def pid(self) -> int:
+        assert self._server is not None
+        return self._server.pid
+
     def start(self) -> None:
         command = [sys.executable, str(LAUNCHER), str(postgres_programs())]
         command += [self._folder, str(self._port)]
@@ -41,7 +46,7 @@ class OwnPostgres:
     def kill(self) -> None:
         """All of it at once, as if the power went."""
         assert self._server is not None
-        doomed = [self._server.pid, *_children(self._server.pid)]
+        doomed = [self._server.pid, *children_of(self._server.pid)]
         for pid in doomed:
             os.kill(pid, signal.SIGKILL)
         self._server.wait()
@@ -79,7 +84,7 @@ def own_postgres() -> Iterator[OwnPostgres]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _children(parent: int) -> list[int]:
+def children_of(parent: int) -> list[int]:
     listed = subprocess.run(
         ["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True, text=True, check=False
     )

@@ -17,7 +17,7 @@ import redis
 
 import penstock
 from penstock import NewJob, Queue
-from penstock.engines.records.redis import connection, finding, server, writing
+from penstock.engines.records.redis import finding, reaching, server, writing
 from penstock.engines.records.redis.connection import Connection
 from penstock.engines.records.redis.store import RedisStore
 from penstock.errors import (
@@ -181,7 +181,7 @@ async def test_a_server_that_is_not_there_is_said_at_once() -> None:
 async def test_a_server_without_tls_is_said(
     redis_server: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "CONNECT_SECONDS_MAX", 0.2)
+    monkeypatch.setitem(reaching._OURS, "socket_connect_timeout", 0.2)
     with pytest.raises(StoreUnavailable, match="does it speak TLS"):
         await opened(redis_server.url.replace("redis://", "rediss://"))
 

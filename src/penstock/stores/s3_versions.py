@@ -10,7 +10,7 @@ import importlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import MissingExtra, Unsupported
+from penstock.errors import InvalidInput, MissingExtra, Unsupported
 from penstock.ports.store import ObjectVersion, StoredObject
 from penstock.stores.cloud import CloudStore
 from penstock.stores.cloud_errors import translate
@@ -27,7 +27,13 @@ class VersionedS3Store(CloudStore):
     """A bucket that may keep the old versions of its objects; with versioning off it has one."""
 
     def __init__(
-        self, store: S3Store, name: str, *, profile: str | None = None, client: Any = None
+        self,
+        store: S3Store,
+        name: str,
+        *,
+        profile: str | None = None,
+        client: Any = None,
+        is_ours: bool = True,
     ) -> None:
         super().__init__(store, name)
         self._config = store.config
@@ -35,7 +41,7 @@ class VersionedS3Store(CloudStore):
         self._profile = profile
         self._threads = Threads("penstock-s3-versions", THREADS)
         self._client = client
-        self._is_ours = client is None
+        self._is_ours = is_ours
 
     async def versions(self, key: str) -> AsyncIterator[ObjectVersion]:
         check_key(key)
@@ -137,6 +143,18 @@ def profile_credentials(profile: str) -> Any:
     except ImportError as error:
         raise MissingExtra("s3", f"the AWS profile {profile!r}") from error
     return auth.Boto3CredentialProvider(boto3.session.Session(profile_name=profile))
+
+
+def client_of(source: Any, region: str | None, endpoint: str | None) -> tuple[Any, bool]:
+    """The client for S3 that was given, or one that a session or resource has; and if it is new."""
+    session = importlib.import_module("boto3.session")
+    if isinstance(source, session.Session):
+        return source.client("s3", region_name=region, endpoint_url=endpoint), True
+    client = getattr(source.meta, "client", source)
+    service = client.meta.service_model.service_name
+    if service != "s3":
+        raise InvalidInput(f"this client of boto3 is for {service}; a queue needs one for s3")
+    return client, False
 
 
 def client_credentials(client: Any) -> Any:

@@ -271,6 +271,8 @@ def _reach(server: str | AnyClient) -> dict[str, Any]:
     Of a client only that is taken: its connections stay its owner's.
     """
     if isinstance(server, Connection | AsyncConnection):
+        if server.closed:
+            raise InvalidInput("a connection that is closed does not say where it went: open one")
         return {**server.info.get_parameters(), "password": server.info.password}
     if not isinstance(server, str):
         if callable(server.conninfo) or callable(server.kwargs):

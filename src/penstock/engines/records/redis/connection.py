@@ -1,6 +1,6 @@
 """Talking to the server: connections, scripts, waiting out trouble, what errors mean.
 
-The client library is told to repeat nothing, because only we know what may be repeated. Reads are,
+Only we know what may be repeated, so the client library repeats nothing (reaching.py). Reads are,
 for a while; a turn's write is until it was answered, since it is written once however often it
 arrives. A server that says READONLY was a master before, so its connections are given up; one that
 says MOVED tells who has the queue's slot, and since a queue has one slot that is all there is to
@@ -15,14 +15,10 @@ import re
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from math import inf
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
-from redis import Redis as BlockingRedis
 from redis.asyncio import ConnectionPool, Redis
-from redis.asyncio import connection as connections
 from redis.asyncio.client import PubSub
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import (
     AskError,
     AuthenticationError,
@@ -41,9 +37,9 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import TimeoutError as NoAnswer
 
+from penstock.engines.records.redis.reaching import AnyClient, reach
 from penstock.engines.records.redis.scripts import script
 from penstock.errors import PenstockError, StoreDenied, StoreError, StoreFull, StoreUnavailable
-from penstock.errors.addresses import without_credentials
 from penstock.runtime.services import Services
 
 Answer = TypeVar("Answer")
@@ -51,7 +47,6 @@ Answer = TypeVar("Answer")
 PATIENCE_SECONDS: Final = 30.0
 """How long trouble is waited out before a read is given up."""
 ANSWER_SECONDS_MAX: Final = 30.0
-CONNECT_SECONDS_MAX: Final = 10.0
 CLOSE_SECONDS_MAX: Final = 5.0
 SCANNED_NAMES: Final = 1_000
 """How many names the server looks at before it answers others."""
@@ -71,44 +66,11 @@ _CODE: Final = re.compile(r"(?:^|-)([A-Z]{3,})\b")
 """Of what the server refused; within a script, it stands after a dash."""
 
 
-async def _introduce(connection: Any) -> None:
-    """Asks a server that was just connected to which process of it this is: `run`."""
-    await connection.on_connect()
-    await connection.send_command("INFO", "server")
-    connection.run = facts_in(await connection.read_response()).get("run_id", "")
-
-
-def facts_in(info: bytes) -> dict[str, str]:
-    """What the server says of itself, line by line."""
-    pairs = (line.partition(":") for line in info.decode().splitlines())
-    return {name: value for name, mark, value in pairs if mark}
-
-
-_OURS: Final[dict[str, Any]] = {
-    "retry": Retry(NoBackoff(), 0),
-    # Ours is around the whole call: theirs swallows a cancellation now and then (3.11).
-    "socket_timeout": None,
-    "protocol": 2,
-    "socket_connect_timeout": CONNECT_SECONDS_MAX,
-    "client_name": "penstock",
-    "redis_connect_func": _introduce,
-}
-_REACH: Final = ("host", "port", "db", "path", "username", "password", "credential_provider")
-"""What of a client's own settings says where the server is and who asks."""
-
-AnyClient: TypeAlias = Redis | BlockingRedis
-
-
 class Connection:
     def __init__(self, server: str | AnyClient, root: str, services: Services) -> None:
         self._root = root
         self._services = services
-        self._pool: ConnectionPool
-        if isinstance(server, str):
-            self.name = without_credentials(server)
-            self._pool = ConnectionPool.from_url(server, **_OURS)
-        else:
-            self.name, self._pool = _like(server)
+        self.name, self._pool = reach(server)
         self._is_closing = False
         self._calls = 0
         self._is_idle = asyncio.Event()
@@ -191,7 +153,7 @@ class Connection:
         if _is_of_tls(error):
             return StoreError(self.name, "", f"no TLS connection: {text}")
         if isinstance(error, _FOR_NOW) or said & _SAID_FOR_NOW:
-            if isinstance(error, NoAnswer) and self.name.startswith("rediss:"):
+            if isinstance(error, NoAnswer) and self.name.startswith("rediss"):
                 text += "; does it speak TLS at this port?"
             return StoreUnavailable(self.name, "", text)
         return StoreError(self.name, "", text)
@@ -246,27 +208,6 @@ class Connection:
                 if self._is_closing or clock.elapsed() + seconds > until:
                     raise
             await clock.sleep(seconds)
-
-
-def _like(client: AnyClient) -> tuple[str, ConnectionPool]:
-    """The name of the server that a client is for, and connections of our own to it.
-
-    The client stays its owner's: it may be a blocking one, decode answers or repeat commands.
-    """
-    theirs = client.connection_pool
-    said = theirs.connection_kwargs
-    reach = {
-        name: value
-        for name, value in said.items()
-        if name in _REACH or name.startswith(("ssl_", "socket_keepalive"))
-    }
-    kind = getattr(connections, theirs.connection_class.__name__, connections.Connection)
-    if "path" in said:
-        name = f"unix://{said['path']}"
-    else:
-        scheme = "rediss" if issubclass(kind, connections.SSLConnection) else "redis"
-        name = f"{scheme}://{said.get('host', 'localhost')}:{said.get('port', 6379)}"
-    return f"{name}/{said.get('db', 0)}", ConnectionPool(connection_class=kind, **reach, **_OURS)
 
 
 def _codes(error: BaseException) -> set[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Final, Literal
 
-from penstock.engines.records.redis.connection import Connection, facts_in
+from penstock.engines.records.redis.connection import Connection
+from penstock.engines.records.redis.reaching import facts_in
 from penstock.errors import PenstockError, StoreUnfit, Unsupported
 
 logger = logging.getLogger(__name__)

@@ -15,11 +15,12 @@ from typing import Final
 
 from penstock.engines.records.capabilities import record_capabilities
 from penstock.engines.records.redis import finding, packing
-from penstock.engines.records.redis.connection import AnyClient, Connection
+from penstock.engines.records.redis.connection import Connection
 from penstock.engines.records.redis.ear import Ear
 from penstock.engines.records.redis.finding import Finding
 from penstock.engines.records.redis.keys import Keys
 from penstock.engines.records.redis.objects import Objects
+from penstock.engines.records.redis.reaching import AnyClient
 from penstock.engines.records.redis.reading import Reader
 from penstock.engines.records.redis.server import Durability, durability_of, require_fit
 from penstock.engines.records.redis.writing import Writing, replaced
