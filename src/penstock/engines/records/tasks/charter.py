@@ -4,11 +4,16 @@ It is in no job's way: what is read of it may be a few seconds old. Only claims 
 time, just before they take something; hence a pause takes hold with the claims that begin after it,
 and of those under way some may yet succeed. What must not happen in a queue that a move has closed
 is looked at again afterwards (`still_open`), and is not answered if it came too late.
+
+It also has the time, as whoever writes has noted it every few minutes. No job goes by that: each
+has its own. But whoever opens the queue can tell by it that a clock which was ahead was here, and
+whoever follows the events, that positions were given which others will only come to.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, Final
@@ -26,9 +31,10 @@ from penstock.engines.records.tasks.turns import (
     TurnsLost,
 )
 from penstock.engines.requests import Work
-from penstock.errors import FormatError
+from penstock.errors import FormatError, PenstockError
 from penstock.kernel.events import Event, QueueEvent
 from penstock.kernel.moves import Move, under_way
+from penstock.kernel.stamps import SET_BACK_SECONDS, THE_BEGINNING, Stamp, next_stamp
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
 from penstock.wire.record import Charter
@@ -40,8 +46,12 @@ from penstock.wire.task import (
     encode_charter_object,
 )
 
+logger = logging.getLogger(__name__)
+
 FRESH_SECONDS: Final = 5.0
 EVENTS_KEPT: Final = 1_000
+NOTE_SECONDS: Final = 300.0
+"""How old the time that was noted gets, or up to twice that: not all who write note it at once."""
 DELETION_SECONDS: Final = 120.0
 """A deletion that somebody has seen for so long is over: if whoever does it has not said so, then
 because it died. Nothing that it has sent is still under way (`deleting`)."""
@@ -69,6 +79,7 @@ class CharterStore:
         self._looking = asyncio.Lock()
         self._begun = self._shown = 0
         """Readings are counted as they begin: an earlier one never hides what a later one saw."""
+        self._note_seconds = NOTE_SECONDS * (1 + services.luck())
         self._deletion_seen = ("", 0.0)
         """The deletion that is announced, and since when this process has known."""
 
@@ -122,6 +133,31 @@ class CharterStore:
         """Refuses what is asked of a closed queue, as far as is known."""
         if self.move is not None:
             raise self.move.refusal()
+
+    async def note_time(self) -> None:
+        """Leaves a mark of the time if the last one is old."""
+        stamp, now = self.object.stamp, self._clock.now()
+        is_old = stamp is None or now - stamp.clock > self._note_seconds
+        was_set_back = stamp is not None and now < stamp.clock - SET_BACK_SECONDS
+        if self.move is not None or not (is_old or was_set_back):
+            return
+        self._note_seconds = NOTE_SECONDS * (1 + self._services.luck())
+
+        def note(found: CharterObject) -> tuple[CharterObject, Sequence[Event]]:
+            if found.stamp != stamp:
+                # Somebody else was here.
+                return found, ()
+            return replace(found, stamp=next_stamp(stamp or THE_BEGINNING, now)), ()
+
+        try:
+            await self.change(note)
+        except PenstockError as error:
+            # What was asked for need not fail for it; the next one will note it.
+            logger.info("the time of the queue was not noted: %s", error)
+
+    def time_at_opening(self) -> Stamp:
+        """The time of the queue, by what was noted and this process's clock."""
+        return next_stamp(self.object.stamp or THE_BEGINNING, self._clock.now())
 
     async def outlive(self, key: str) -> None:
         """Waits until no delete of this object can be under way; it was spared before the call."""
