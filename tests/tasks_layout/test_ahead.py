@@ -8,6 +8,7 @@ from penstock import NewJob
 from penstock.engines.records.tasks import ahead, index
 from penstock.engines.records.tasks.names import LEASES, READY, Ready, minute_in, minute_of
 from penstock.kernel.commands import Cancel
+from penstock.kernel.events import JobEvent
 from penstock.kernel.job import State
 from penstock.stores.layers.counting import Counting
 from penstock.testing.conformance.backend.steps import AT_ONCE, claim_one, claimed, found
@@ -181,3 +182,47 @@ async def test_a_command_that_came_before_the_last_put_is_not_from_a_clock_set_b
         decision, _, _ = await turns._decided(Cancel("default", ["job"]), kept.document, asked_at)
         assert decision.stamp.lagging_clock is None
         assert decision.stamp.at == world.clock.now()
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["unknown", "known before"])
+async def test_a_reader_that_goes_on_from_a_position_of_the_future_misses_nothing(
+    is_known: bool,
+) -> None:
+    world = World()
+    async with world.open() as queue:
+        await queue.enqueue("work", id="before")
+        if is_known:
+            await queue.enqueue("work", id="after")
+    await world.clock.advance(60)
+    world.clock.set_ahead(DAY_SECONDS)
+    async with world.open() as queue:
+        await queue.enqueue("work", id="ahead")
+        told = [event async for event in queue.events("beginning", follow=False)]
+    reached = max(event.position for event in told)
+    await world.clock.advance(60)
+    world.clock.set_ahead(-DAY_SECONDS)
+    async with world.open() as queue, world.open() as other:
+        await other.enqueue("work", id="after")
+        [job] = await other.claim(types=["work"])
+        await other.ack(job)
+        news = [event async for event in queue.events(reached, follow=False)]
+    had = {(event.id, event.position) for event in told if isinstance(event, JobEvent)}
+    new = [event for event in news if isinstance(event, JobEvent)]
+    names = [(one.id, one.event) for one in new if (one.id, one.position) not in had]
+    assert {(job.id, "claimed"), (job.id, "completed")} <= set(names)
+    assert is_known or ("after", "enqueued") in names
+
+
+async def test_it_is_told_again_only_what_came_since_the_clock_was_set_back() -> None:
+    world = World()
+    async with world.open() as queue:
+        await queue.enqueue("work", id="before")
+    await world.clock.advance(3_600)
+    await written_ahead(world)
+    async with world.open() as queue:
+        [*_, last] = [event async for event in queue.events("beginning", follow=False)]
+        await queue.enqueue("work", id="after")
+        news = [event async for event in queue.events(last.position, follow=False)]
+    ids = {event.id for event in news if isinstance(event, JobEvent)}
+    assert "after" in ids
+    assert "before" not in ids

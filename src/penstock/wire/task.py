@@ -123,6 +123,8 @@ class CharterObject(Struct, frozen=True, omit_defaults=True):
     """Jobs whose objects are gone, by tenant, queue and state."""
     stamp: Stamp | None = None
     """The time of the queue as somebody noted it who wrote, some minutes ago or more."""
+    set_backs: tuple[Stamp, ...] = ()
+    """The latest times that somebody found ahead of the clock, and what that was."""
     deletion: Deletion | None = None
     """What is being deleted: not in `left` yet, and not in their tasks once these are gone."""
     sealed: str = ""

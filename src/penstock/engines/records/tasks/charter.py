@@ -24,6 +24,7 @@ from penstock.engines.calibration import CommitClock
 from penstock.engines.records.tasks.decisions import Decider
 from penstock.engines.records.tasks.documents import Documents, Kept
 from penstock.engines.records.tasks.names import CHARTER
+from penstock.engines.records.tasks.positions import position_at, time_of
 from penstock.engines.records.tasks.turns import (
     RETRY_SECONDS,
     RETRY_SECONDS_MAX,
@@ -52,6 +53,7 @@ FRESH_SECONDS: Final = 5.0
 EVENTS_KEPT: Final = 1_000
 NOTE_SECONDS: Final = 300.0
 """How old the time that was noted gets, or up to twice that: not all who write note it at once."""
+SET_BACKS_KEPT: Final = 8
 DELETION_SECONDS: Final = 120.0
 """A deletion that somebody has seen for so long is over: if whoever does it has not said so, then
 because it died. Nothing that it has sent is still under way (`deleting`)."""
@@ -135,11 +137,21 @@ class CharterStore:
             raise self.move.refusal()
 
     async def note_time(self) -> None:
-        """Leaves a mark of the time if the last one is old."""
+        """Leaves a mark of the time if the last one is old, or ahead."""
         stamp, now = self.object.stamp, self._clock.now()
-        is_old = stamp is None or now - stamp.clock > self._note_seconds
-        was_set_back = stamp is not None and now < stamp.clock - SET_BACK_SECONDS
-        if self.move is not None or not (is_old or was_set_back):
+        if stamp is None or now - stamp.clock > self._note_seconds:
+            await self._note_time(stamp, now)
+        else:
+            await self.note_set_back()
+
+    async def note_set_back(self) -> None:
+        """Leaves a mark if the last one is ahead: the clock was set back since."""
+        stamp, now = self.object.stamp, self._clock.now()
+        if stamp is not None and now < stamp.clock - SET_BACK_SECONDS:
+            await self._note_time(stamp, now)
+
+    async def _note_time(self, stamp: Stamp | None, now: float) -> None:
+        if self.move is not None:
             return
         self._note_seconds = NOTE_SECONDS * (1 + self._services.luck())
 
@@ -147,13 +159,28 @@ class CharterStore:
             if found.stamp != stamp:
                 # Somebody else was here.
                 return found, ()
-            return replace(found, stamp=next_stamp(stamp or THE_BEGINNING, now)), ()
+            set_backs, after = found.set_backs, next_stamp(stamp or THE_BEGINNING, now)
+            if stamp is not None and after.was_set_back_since(stamp):
+                set_backs = (*set_backs, Stamp(stamp.at, after.clock))[-SET_BACKS_KEPT:]
+            return replace(found, stamp=after, set_backs=set_backs), ()
 
         try:
             await self.change(note)
         except PenstockError as error:
             # What was asked for need not fail for it; the next one will note it.
             logger.info("the time of the queue was not noted: %s", error)
+
+    def told_by(self, since: int) -> int:
+        """The position, or an earlier one: below it is all that was stored when it was told.
+
+        One from the future was given by a clock that was ahead. What others have stored since
+        stands below it, and not before the clock was found to be set back.
+        """
+        at, margin_seconds = time_of(since), 2 * NOTE_SECONDS
+        if at <= self._clock.now() + SET_BACK_SECONDS:
+            return since
+        found = [one.clock for one in self.object.set_backs if at <= one.at + margin_seconds]
+        return min([since, *(position_at(clock - margin_seconds) for clock in found)])
 
     def time_at_opening(self) -> Stamp:
         """The time of the queue, by what was noted and this process's clock."""

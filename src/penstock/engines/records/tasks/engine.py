@@ -44,7 +44,7 @@ from penstock.engines.requests import Query, Request
 from penstock.engines.room import vacuum_with_reserve
 from penstock.engines.side import SideObjects
 from penstock.engines.watching import Watcher
-from penstock.errors import Gap, PenstockError, QueueClosed, Unsupported
+from penstock.errors import PenstockError, QueueClosed, Unsupported
 from penstock.kernel.commands import (
     AnyCommand,
     Claim,
@@ -60,7 +60,7 @@ from penstock.kernel.commands import (
     Resume,
     Sweep,
 )
-from penstock.kernel.events import Event, JobEvent, commit_of
+from penstock.kernel.events import Event, JobEvent
 from penstock.kernel.job import Job
 from penstock.kernel.settings import Settings
 from penstock.ports.backend import Capabilities, Contents, Filter, IndexReport, Stats, VacuumReport
@@ -283,8 +283,6 @@ class TasksEngine(GroupCommit):
     ) -> AsyncIterator[Event]:
         with self._listeners.listening():
             await self._now()
-            if 0 < since < self._charter.object.forgotten:
-                raise Gap(since, commit_of(self._charter.object.forgotten))
             reading = Follower(
                 self._store, self._turns, self._charter, self._services, tenant, since,
                 is_now=since in self._nows,
@@ -338,6 +336,7 @@ class TasksEngine(GroupCommit):
     async def _ready(self) -> None:
         await self._require_time()
         await self._charter.keep_fresh()
+        await self._charter.note_set_back()
 
     async def _ready_for_care(self) -> None:
         """What is tidied is as of now, with everything recorded that is dead by then."""
