@@ -8,7 +8,9 @@ from penstock import NewJob
 from penstock.engines.records.tasks import ahead, index
 from penstock.engines.records.tasks.names import LEASES, READY, Ready, minute_in, minute_of
 from penstock.kernel.commands import Cancel
+from penstock.kernel.events import JobEvent
 from penstock.kernel.job import State
+from penstock.stores.layers.counting import Counting
 from penstock.testing.conformance.backend.steps import AT_ONCE, claim_one, claimed, found
 from tests.tasks_layout.worlds import World
 
@@ -23,17 +25,71 @@ async def written_ahead(world: World, **options: object) -> None:
     world.clock.set_ahead(-DAY_SECONDS)
 
 
-async def test_whoever_meets_such_a_job_is_warned_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_whoever_opens_such_a_queue_is_warned_once(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     await written_ahead(world)
     async with world.open() as queue:
-        assert not caplog.records, "that can't be told from what opening reads"
-        await queue.claim()
+        [warning] = [record.getMessage() for record in caplog.records]
+        assert "its time is 86400 s ahead" in warning
         await queue.claim()
         await queue.get("late")
+    assert len(caplog.records) == 1
+
+
+async def test_whoever_opens_it_is_warned_until_the_distance_is_made_up_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    await written_ahead(world)
+    await world.clock.advance(DAY_SECONDS / 2)
+    async with world.open() as queue:
+        await queue.enqueue("work")
+    await world.clock.advance(DAY_SECONDS / 2)
+    async with world.open() as queue:
+        await queue.enqueue("work")
+    distances = [record.getMessage().split("its time is ")[1] for record in caplog.records]
+    assert [text.split()[0] for text in distances] == ["43200", "38880"]
+    await world.clock.advance(10 * DAY_SECONDS)
+    caplog.clear()
+    async with world.open():
+        assert not caplog.records
+
+
+async def test_opening_costs_no_request_for_that() -> None:
+    world = World()
+    await written_ahead(world)
+    store = Counting(world.store)
+    async with world.open(store):
+        assert store.requests.total == 2, "the marker and the charter"
+
+
+async def test_the_time_is_noted_every_few_minutes_and_not_with_every_job() -> None:
+    world = World()
+    store = Counting(world.store)
+    async with world.open(store) as queue:
+        await queue.enqueue("work")
+        before = store.requests
+        for _ in range(10):
+            await queue.enqueue("work")
+        assert store.requests.since(before).puts == 20, "a task and its entry"
+
+
+async def test_whoever_meets_a_job_from_not_so_far_ahead_is_warned_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    async with world.open() as queue:
+        await queue.enqueue("work", delay_seconds=9 * DAY_SECONDS)
+    world.clock.set_ahead(200)
+    async with world.open() as queue:
+        await queue.enqueue("work", id="late", delay_seconds=9)
+    world.clock.set_ahead(-200)
+    async with world.open() as queue:
+        await queue.claim()
+        await queue.claim()
     [warning] = [record.getMessage() for record in caplog.records]
     assert "job late" in warning
-    assert "its time is 86400 s ahead" in warning
+    assert "its time is 200 s ahead" in warning
 
 
 async def test_its_entry_is_filed_by_the_clock_and_leaves_with_its_stretch() -> None:
@@ -126,3 +182,47 @@ async def test_a_command_that_came_before_the_last_put_is_not_from_a_clock_set_b
         decision, _, _ = await turns._decided(Cancel("default", ["job"]), kept.document, asked_at)
         assert decision.stamp.lagging_clock is None
         assert decision.stamp.at == world.clock.now()
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["unknown", "known before"])
+async def test_a_reader_that_goes_on_from_a_position_of_the_future_misses_nothing(
+    is_known: bool,
+) -> None:
+    world = World()
+    async with world.open() as queue:
+        await queue.enqueue("work", id="before")
+        if is_known:
+            await queue.enqueue("work", id="after")
+    await world.clock.advance(60)
+    world.clock.set_ahead(DAY_SECONDS)
+    async with world.open() as queue:
+        await queue.enqueue("work", id="ahead")
+        told = [event async for event in queue.events("beginning", follow=False)]
+    reached = max(event.position for event in told)
+    await world.clock.advance(60)
+    world.clock.set_ahead(-DAY_SECONDS)
+    async with world.open() as queue, world.open() as other:
+        await other.enqueue("work", id="after")
+        [job] = await other.claim(types=["work"])
+        await other.ack(job)
+        news = [event async for event in queue.events(reached, follow=False)]
+    had = {(event.id, event.position) for event in told if isinstance(event, JobEvent)}
+    new = [event for event in news if isinstance(event, JobEvent)]
+    names = [(one.id, one.event) for one in new if (one.id, one.position) not in had]
+    assert {(job.id, "claimed"), (job.id, "completed")} <= set(names)
+    assert is_known or ("after", "enqueued") in names
+
+
+async def test_it_is_told_again_only_what_came_since_the_clock_was_set_back() -> None:
+    world = World()
+    async with world.open() as queue:
+        await queue.enqueue("work", id="before")
+    await world.clock.advance(3_600)
+    await written_ahead(world)
+    async with world.open() as queue:
+        [*_, last] = [event async for event in queue.events("beginning", follow=False)]
+        await queue.enqueue("work", id="after")
+        news = [event async for event in queue.events(last.position, follow=False)]
+    ids = {event.id for event in news if isinstance(event, JobEvent)}
+    assert "after" in ids
+    assert "before" not in ids

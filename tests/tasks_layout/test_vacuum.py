@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from penstock.engines.names import DATA
@@ -11,8 +13,10 @@ from penstock.errors import Gap
 from penstock.kernel.job import State
 from penstock.kernel.settings import DAY_SECONDS
 from penstock.ports.store import Replace
-from penstock.testing.conformance.backend.steps import completed, nonzero, story
+from penstock.testing.conformance.backend.steps import claim_one, completed, found, nonzero, story
 from tests.tasks_layout.worlds import World
+
+HANG_SECONDS = 30.0
 
 
 async def test_a_task_of_an_id_made_here_is_deleted_and_still_counted() -> None:
@@ -81,6 +85,31 @@ async def test_a_reader_that_comes_too_late_is_told_so() -> None:
         await queue.vacuum()
         with pytest.raises(Gap):
             _ = [event async for event in queue.events(first.position, follow=False)]
+
+
+async def test_a_reader_that_vacuum_overtakes_in_the_middle_is_told_so() -> None:
+    world = World()
+    async with world.open() as queue:
+        reading = queue.events("beginning")
+        await queue.enqueue("work", id="first")
+        assert (await anext(reading)).event == "enqueued"
+        job = await claim_one(queue)
+        await queue.ack(job)
+        await world.clock.advance(9 * DAY_SECONDS)
+        assert (await queue.vacuum()).log_objects == 1
+        with pytest.raises(Gap):
+            async with asyncio.timeout(HANG_SECONDS):
+                _ = [await anext(reading) for _ in range(3)]
+
+
+async def test_the_payload_of_a_completed_job_is_there_as_long_as_the_job_is() -> None:
+    world = World()
+    async with world.open(result_ttl_seconds=30 * DAY_SECONDS) as queue:
+        job = await completed(queue, payload={"n": 1})
+        for day in (1, 9, 9):
+            await world.clock.advance(day * DAY_SECONDS)
+            await queue.vacuum()
+        assert (await found(queue, job)).payload == {"n": 1}
 
 
 async def test_a_vacuum_that_died_is_finished_by_the_next_and_counts_once() -> None:

@@ -121,6 +121,10 @@ class CharterObject(Struct, frozen=True, omit_defaults=True):
     """No event up to this position can be relied on to be there: vacuum was here."""
     left: dict[str, dict[str, dict[State, int]]] = {}
     """Jobs whose objects are gone, by tenant, queue and state."""
+    stamp: Stamp | None = None
+    """The time of the queue as somebody noted it who wrote, some minutes ago or more."""
+    set_backs: tuple[Stamp, ...] = ()
+    """The latest times that somebody found ahead of the clock, and what that was."""
     deletion: Deletion | None = None
     """What is being deleted: not in `left` yet, and not in their tasks once these are gone."""
     sealed: str = ""

@@ -104,7 +104,7 @@ def draw(seed: int, layout: str | None = None) -> Plan:
         pause_seconds=0.0 if calm else luck.choice([0.0, 4.0, 12.0]),
         jump_seconds_max=0.0 if calm else jump_seconds_max,
         days=_days(seed),
-        nights=luck.randint(1, 3) if night else 0,
+        nights=luck.randint(1, 3) if night else _nights_of_tasks(seed, chosen),
         meddling=luck.choice([0.0, 0.5, 2.0]),
         # A day that passes in no time takes along what tells a repeat from a new call.
         clients_retry=settings == _PATIENT and not _days(seed),
@@ -112,6 +112,11 @@ def draw(seed: int, layout: str | None = None) -> Plan:
         # Drawn apart, so that whatever else a seed stands for stays what it was.
         visits=random.Random(f"visits {seed}").choice([0, 3, 8]),
     )
+
+
+def _nights_of_tasks(seed: int, layout: str) -> int:
+    """Drawn apart as well: in some worlds what has ended gets old enough to be deleted."""
+    return random.Random(f"nights {seed}").choice([0, 1, 2, 3]) if layout == "tasks" else 0
 
 
 def _days(seed: int) -> tuple[float, ...]:

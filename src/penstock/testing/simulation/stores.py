@@ -10,6 +10,7 @@ import msgspec
 from penstock.engines.ledger.log.floor import FIRST_SLOT, FloorRecord
 from penstock.engines.ledger.names import CHECKPOINTS, FLOOR, LOG, QUEUE, commit_in
 from penstock.engines.records.tasks.names import CHARTER, TASKS
+from penstock.errors import ObjectNotFound
 from penstock.kernel.events import Event
 from penstock.kernel.invariants import Deletion
 from penstock.ports.store import Entry, PutMode, StoredObject, Written
@@ -110,6 +111,14 @@ class RememberedStore:
 
     async def close(self) -> None:
         """Nothing to give back."""
+
+    async def is_deleting(self) -> bool:
+        """Of layout `tasks`: whether a vacuum has said that it is about to delete something."""
+        try:
+            data = (await self._store.get(CHARTER)).data
+        except ObjectNotFound:
+            return False
+        return decode_charter_object(CHARTER, data).deletion is not None
 
     async def keys(self, prefix: str) -> set[str]:
         return {entry.key async for entry in self._store.list(prefix)}

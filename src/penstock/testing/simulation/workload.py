@@ -280,14 +280,14 @@ async def meddle(world: World, node: Node, client: RecordingClient) -> None:
                 case 9:
                     await client.manage("stats", queue.stats())
                 case 10 | 11:
-                    await _bring_again(world, node, client, id, name)
+                    await bring_again(world, node, client, id, name)
                 case _:
                     await client.get(id)
         except PenstockError:
             continue
 
 
-async def _bring_again(
+async def bring_again(
     world: World, node: Node, client: RecordingClient, id: str, name: str
 ) -> None:
     """Another job of an id that is known: a new life, if it is dead."""

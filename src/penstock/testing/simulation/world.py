@@ -21,7 +21,7 @@ from penstock.errors import PenstockError
 from penstock.kernel.events import position_of
 from penstock.stores.memory import MemoryStore
 from penstock.testing.faults import Faults
-from penstock.testing.simulation import importing, workload
+from penstock.testing.simulation import importing, returning, workload
 from penstock.testing.simulation.clocks import EPOCH_SECONDS, SimulatedClock
 from penstock.testing.simulation.committed import CommittedLog, committed_log
 from penstock.testing.simulation.history import Following, History
@@ -34,6 +34,8 @@ LIVENESS_SECONDS = 1_200.0
 """After healing every job must have ended within this."""
 SETTLING_SECONDS = 12.0
 """Longer than the last housekeeping takes, and followers to hear of it."""
+AGAIN_PER_VACUUM = 4
+"""How many ids are brought back while a vacuum of layout `tasks` lets them go."""
 NIGHT_SECONDS = 4_000.0
 """Longer than the shortest retention."""
 
@@ -184,7 +186,10 @@ class World:
     async def _night(self) -> None:
         """One falls asleep with a request on its lips and wakes up to a vacuumed log."""
         sleeper = self.luck.choice(self.nodes)
-        if sleeper.network is not None:
+        is_of_tasks = self.plan.layout == "tasks"
+        if is_of_tasks:
+            await self._fall_asleep(sleeper)
+        elif sleeper.network is not None:
             sleeper.network.spring = self.luck.choice(["log/", "data/", ""])
             sleeper.network.on_spring = sleeper.pause
         await self.clock.sleep(self.luck.uniform(0.5, 4.0))
@@ -201,10 +206,19 @@ class World:
             if awake:
                 keeper = self.luck.choice(awake)
                 keeper.spawn(self.guarded(keeper, self._vacuum(keeper)))
+                for _ in range(AGAIN_PER_VACUUM * is_of_tasks):
+                    brought = returning.bring_back(self, self.luck.choice(awake))
+                    keeper.spawn(self.guarded(keeper, brought))
         await self.clock.sleep(self.luck.uniform(0.3, 2.0))
         self.note(f"{sleeper.name} wakes up")
         sleeper.resume()
         await self.clock.sleep(self.luck.uniform(0.5, 3.0))
+
+    async def _fall_asleep(self, sleeper: Node) -> None:
+        """Layout `tasks` can't help a delete that is sent a night after its last look."""
+        while await self.store.is_deleting():
+            await self.clock.sleep(1.0)
+        sleeper.pause()
 
     async def _vacuum(self, node: Node) -> None:
         try:
@@ -308,7 +322,7 @@ class World:
             is_call = new.key is None and luck.random() < 0.15
             errand = workload.Errand(tenant, new, f"operation{number}", is_call=is_call)
             errands[luck.choice(self.nodes).name].append(errand)
-        return errands
+        return returning.with_ids_like_ours(errands, plan)
 
 
 @contextmanager

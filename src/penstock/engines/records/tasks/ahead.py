@@ -75,11 +75,18 @@ class Ahead:
         # If that is refused, the entry stays: it may be what the other one has put, too.
         return await self._tasks.put(key, kept, after)
 
+    def warn_at_opening(self, stamp: Stamp) -> None:
+        self._warn(self._name, stamp)
+
     def warn(self, task: Task, stamp: Stamp) -> None:
-        """Once: nobody can tell by opening the queue."""
+        """Of a job that is too little ahead for the charter to tell."""
+        self._warn(f"{self._name}, job {task.id}, and perhaps others", stamp)
+
+    def _warn(self, whose: str, stamp: Stamp) -> None:
+        """Once."""
         if not self._has_warned and stamp.ahead_seconds > AHEAD_SECONDS_MAX:
             self._has_warned = True
-            warn_of_time(f"{self._name}, job {task.id}, and perhaps others", stamp)
+            warn_of_time(whose, stamp)
 
     async def _meet(self, entry: Ready | Leased) -> Ready | Leased | None:
         key = task_key(entry.name)

@@ -4,11 +4,16 @@ It is in no job's way: what is read of it may be a few seconds old. Only claims 
 time, just before they take something; hence a pause takes hold with the claims that begin after it,
 and of those under way some may yet succeed. What must not happen in a queue that a move has closed
 is looked at again afterwards (`still_open`), and is not answered if it came too late.
+
+It also has the time, as whoever writes has noted it every few minutes. No job goes by that: each
+has its own. But whoever opens the queue can tell by it that a clock which was ahead was here, and
+whoever follows the events, that positions were given which others will only come to.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, Final
@@ -19,6 +24,7 @@ from penstock.engines.calibration import CommitClock
 from penstock.engines.records.tasks.decisions import Decider
 from penstock.engines.records.tasks.documents import Documents, Kept
 from penstock.engines.records.tasks.names import CHARTER
+from penstock.engines.records.tasks.positions import position_at, time_of
 from penstock.engines.records.tasks.turns import (
     RETRY_SECONDS,
     RETRY_SECONDS_MAX,
@@ -26,9 +32,10 @@ from penstock.engines.records.tasks.turns import (
     TurnsLost,
 )
 from penstock.engines.requests import Work
-from penstock.errors import FormatError
+from penstock.errors import FormatError, PenstockError
 from penstock.kernel.events import Event, QueueEvent
 from penstock.kernel.moves import Move, under_way
+from penstock.kernel.stamps import SET_BACK_SECONDS, THE_BEGINNING, Stamp, next_stamp
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
 from penstock.wire.record import Charter
@@ -40,8 +47,13 @@ from penstock.wire.task import (
     encode_charter_object,
 )
 
+logger = logging.getLogger(__name__)
+
 FRESH_SECONDS: Final = 5.0
 EVENTS_KEPT: Final = 1_000
+NOTE_SECONDS: Final = 300.0
+"""How old the time that was noted gets, or up to twice that: not all who write note it at once."""
+SET_BACKS_KEPT: Final = 8
 DELETION_SECONDS: Final = 120.0
 """A deletion that somebody has seen for so long is over: if whoever does it has not said so, then
 because it died. Nothing that it has sent is still under way (`deleting`)."""
@@ -69,6 +81,7 @@ class CharterStore:
         self._looking = asyncio.Lock()
         self._begun = self._shown = 0
         """Readings are counted as they begin: an earlier one never hides what a later one saw."""
+        self._note_seconds = NOTE_SECONDS * (1 + services.luck())
         self._deletion_seen = ("", 0.0)
         """The deletion that is announced, and since when this process has known."""
 
@@ -122,6 +135,56 @@ class CharterStore:
         """Refuses what is asked of a closed queue, as far as is known."""
         if self.move is not None:
             raise self.move.refusal()
+
+    async def note_time(self) -> None:
+        """Leaves a mark of the time if the last one is old, or ahead."""
+        stamp, now = self.object.stamp, self._clock.now()
+        if stamp is None or now - stamp.clock > self._note_seconds:
+            await self._note_time(stamp, now)
+        else:
+            await self.note_set_back()
+
+    async def note_set_back(self) -> None:
+        """Leaves a mark if the last one is ahead: the clock was set back since."""
+        stamp, now = self.object.stamp, self._clock.now()
+        if stamp is not None and now < stamp.clock - SET_BACK_SECONDS:
+            await self._note_time(stamp, now)
+
+    async def _note_time(self, stamp: Stamp | None, now: float) -> None:
+        if self.move is not None:
+            return
+        self._note_seconds = NOTE_SECONDS * (1 + self._services.luck())
+
+        def note(found: CharterObject) -> tuple[CharterObject, Sequence[Event]]:
+            if found.stamp != stamp:
+                # Somebody else was here.
+                return found, ()
+            set_backs, after = found.set_backs, next_stamp(stamp or THE_BEGINNING, now)
+            if stamp is not None and after.was_set_back_since(stamp):
+                set_backs = (*set_backs, Stamp(stamp.at, after.clock))[-SET_BACKS_KEPT:]
+            return replace(found, stamp=after, set_backs=set_backs), ()
+
+        try:
+            await self.change(note)
+        except PenstockError as error:
+            # What was asked for need not fail for it; the next one will note it.
+            logger.info("the time of the queue was not noted: %s", error)
+
+    def told_by(self, since: int) -> int:
+        """The position, or an earlier one: below it is all that was stored when it was told.
+
+        One from the future was given by a clock that was ahead. What others have stored since
+        stands below it, and not before the clock was found to be set back.
+        """
+        at, margin_seconds = time_of(since), 2 * NOTE_SECONDS
+        if at <= self._clock.now() + SET_BACK_SECONDS:
+            return since
+        found = [one.clock for one in self.object.set_backs if at <= one.at + margin_seconds]
+        return min([since, *(position_at(clock - margin_seconds) for clock in found)])
+
+    def time_at_opening(self) -> Stamp:
+        """The time of the queue, by what was noted and this process's clock."""
+        return next_stamp(self.object.stamp or THE_BEGINNING, self._clock.now())
 
     async def outlive(self, key: str) -> None:
         """Waits until no delete of this object can be under way; it was spared before the call."""

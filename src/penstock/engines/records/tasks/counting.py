@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from penstock.engines.records.charters import prepared
+from penstock.engines.records.tasks.charter import CharterStore
 from penstock.engines.records.tasks.known import time_of_seen
 from penstock.kernel.events import commit_of
 from penstock.kernel.job import State
 from penstock.kernel.retention import has_lapsed
 from penstock.ports.counters import Count, Survey, Waiting
 from penstock.wire.seen import Seen
-from penstock.wire.task import CharterObject, Deletion
+from penstock.wire.task import Deletion
 
 Left = Mapping[str, Mapping[State, int]]
 """By queue and state."""
 
 
-def survey(tasks: Mapping[str, Seen], charter: CharterObject, tenant: str, at: float) -> Survey:
+def survey(known: Mapping[str, Seen], store: CharterStore, tenant: str, at: float) -> Survey:
     """Counts as of a time: a job that has outlived its retention by then has left.
 
-    `tasks` are those of the tenant, by the keys of their objects.
+    `known` are the tasks of the tenant, by the keys of their objects.
     """
-    state = prepared(charter.charter)
+    tasks = {key: seen for key, seen in known.items() if not store.is_late(seen)}
+    charter, state = store.object, prepared(store.current)
     counts: dict[tuple[str, State], list[int]] = {}
     times: dict[tuple[str, str], list[float]] = {}
 

@@ -25,7 +25,6 @@ from penstock.engines.records.tasks.charter import CharterStore
 from penstock.engines.records.tasks.claims import Claims
 from penstock.engines.records.tasks.counting import survey
 from penstock.engines.records.tasks.decisions import Decider
-from penstock.engines.records.tasks.deleting import Deleter
 from penstock.engines.records.tasks.documents import in_parallel
 from penstock.engines.records.tasks.expiry import Expiry
 from penstock.engines.records.tasks.following import Follower
@@ -52,7 +51,7 @@ from penstock.engines.requests import Query, Request
 from penstock.engines.room import vacuum_with_reserve
 from penstock.engines.side import SideObjects
 from penstock.engines.watching import Watcher
-from penstock.errors import Gap, PenstockError, QueueClosed, Unsupported
+from penstock.errors import PenstockError, QueueClosed, Unsupported
 from penstock.kernel.commands import (
     AnyCommand,
     Claim,
@@ -68,7 +67,7 @@ from penstock.kernel.commands import (
     Resume,
     Sweep,
 )
-from penstock.kernel.events import Cancelled, Completed, Event, Failed, JobEvent, commit_of
+from penstock.kernel.events import Event, JobEvent
 from penstock.kernel.job import Job
 from penstock.kernel.settings import Settings
 from penstock.ports import listing as pages
@@ -111,8 +110,7 @@ class TasksEngine(GroupCommit):
         self._side = SideObjects(store, services, self._clock, lambda: self._charter.swept_before)
         self._watcher = Watcher(store, TASKS, services)
         self._positions = Positions(services.luck)
-        self._slots = asyncio.Semaphore(COMMANDS_AT_ONCE)
-        self._in_order = InOrder()
+        self._slots, self._in_order = asyncio.Semaphore(COMMANDS_AT_ONCE), InOrder()
         self._nows: dict[int, None] = {}
         tell, decider = self._listeners.tell, Decider(self._positions, services.luck)
         self._index = Index(store, services)
@@ -167,6 +165,7 @@ class TasksEngine(GroupCommit):
         except BaseException:
             await self._on_close()
             raise
+        self._turns.ahead.warn_at_opening(self._charter.time_at_opening())
 
     async def _close(self) -> None:
         await self._watcher.stop()
@@ -218,6 +217,7 @@ class TasksEngine(GroupCommit):
         outcomes: list[Any] = [None] * len(items)
         unforeseen: list[Exception] = []
         await self._require_time()
+        await self._charter.note_time()
         asked_at = self._clock.now()
 
         async def walk(lane: Sequence[int]) -> None:
@@ -287,13 +287,8 @@ class TasksEngine(GroupCommit):
 
     async def stats(self, tenant: str) -> Stats:
         at = await self._now()
-        tasks = {
-            entry.key: seen
-            async for entry, seen, _ in self._known.look(tenant, only_looks=True)
-            if not self._charter.is_late(seen)
-        }
-        paused = self._charter.current.paused.get(tenant, [])
-        return views.stats(survey(tasks, self._charter.object, tenant, at), paused, at)
+        counts = survey(await self._known.of(tenant), self._charter, tenant, at)
+        return views.stats(counts, self._charter.current.paused.get(tenant, []), at)
 
     async def contents(self) -> Contents:
         at = await self._now()
@@ -317,8 +312,6 @@ class TasksEngine(GroupCommit):
     ) -> AsyncIterator[Event]:
         with self._listeners.listening():
             await self._now()
-            if 0 < since < self._charter.object.forgotten:
-                raise Gap(since, commit_of(self._charter.object.forgotten))
             reading = Follower(
                 self._store, self._turns, self._charter, self._services, tenant, since,
                 is_now=since in self._nows,
@@ -348,11 +341,9 @@ class TasksEngine(GroupCommit):
 
     async def _vacuum(self) -> VacuumReport:
         await self._ready_for_care()
-        deleter = Deleter(self._store, self._services, self._turns, self._charter)
-        vacuum = Vacuum(
-            self._store, self._turns, self._known, self._charter, deleter, self._clock
-        )  # fmt: skip
-        return await vacuum.run()
+        return await Vacuum(
+            self._store, self._services, self._turns, self._known, self._charter, self._clock
+        ).run()
 
     async def repair(self) -> IndexReport:
         await self._ready_for_care()
@@ -374,6 +365,7 @@ class TasksEngine(GroupCommit):
     async def _ready(self) -> None:
         await self._require_time()
         await self._charter.keep_fresh()
+        await self._charter.note_set_back()
 
     async def _ready_for_care(self) -> None:
         """What is tidied is as of now, with everything recorded that is dead by then."""
@@ -432,9 +424,5 @@ class TasksEngine(GroupCommit):
             self._listeners.tell([end for end in ends if end is not None])
 
     async def _end_of(self, job: tuple[str, str]) -> Event | None:
-        """The event that ended the job, if it has ended."""
         kept = await self._turns.read(*job)
-        if kept is None or kept.document.job is None or not kept.document.job.is_terminal:
-            return None
-        ends = Completed | Failed | Cancelled
-        return next((e for e in reversed(kept.document.events) if isinstance(e, ends)), None)
+        return None if kept is None else stories.end_of(kept.document)

@@ -8,7 +8,11 @@ A reading that goes on from a position knows only that. An event with a lower po
 stored after the position was told: its put took longer than that of the other. So what may have
 been stored since is told again, which is what happened in the last few seconds before, and whatever
 is known to have been stored late. A reader who minds tells by tenant, id and position what it has
-had.
+had. A position from the future was given by a clock that was ahead, and says even less: then all is
+told again that was stored since that clock was set back (`charter`).
+
+A reader who has not looked for so long that vacuum may have let something go meanwhile gets `Gap`,
+also in the middle of a reading.
 """
 
 from __future__ import annotations
@@ -22,7 +26,8 @@ from penstock.engines.records.tasks.names import TASKS, name_in, tenant_prefix
 from penstock.engines.records.tasks.positions import time_of
 from penstock.engines.records.tasks.stories import LATE_SECONDS
 from penstock.engines.records.tasks.turns import Turns
-from penstock.kernel.events import Event
+from penstock.errors import Gap
+from penstock.kernel.events import Event, commit_of
 from penstock.ports.store import Entry, ObjectStore
 from penstock.runtime.services import Services
 from penstock.wire.task import CharterObject, Task
@@ -54,6 +59,8 @@ class Follower:
         self._services = services
         self._tenant = tenant
         self._since = since
+        self._begun_at = self._forgotten = 0.0
+        """When the last round began, by what has elapsed, and what vacuum had let go by then."""
         self._is_now = is_now
         self._is_first = True
         self._told: dict[str, int] = {}
@@ -63,6 +70,7 @@ class Follower:
     async def round(self) -> list[Event]:
         """What was not told yet, of the tasks as they are."""
         await self._charter.refresh()
+        self._require_all()
         events = list(self._of_charter(self._charter.object))
         changed: list[Entry] = []
         prefix = "" if self._tenant is None else tenant_prefix(self._tenant)
@@ -79,6 +87,21 @@ class Follower:
                     self._known[entry.key] = stamp_of(entry)
         self._is_first = False
         return sorted(events, key=lambda event: event.position)
+
+    def _require_all(self) -> None:
+        """Raises `Gap` if vacuum may have let something go that was not told."""
+        begun_at, forgotten = self._services.clock.elapsed(), self._charter.object.forgotten
+        if self._is_first:
+            self._since = self._charter.told_by(self._since)
+            is_gone = 0 < self._since < forgotten
+        else:
+            # What is let go has been there for the whole retention. No clock is asked.
+            retention_seconds = self._charter.current.settings.log_retention_seconds
+            is_long_ago = begun_at - self._begun_at > retention_seconds / 2
+            is_gone = is_long_ago and forgotten > self._forgotten
+        if is_gone:
+            raise Gap(max([self._since, *self._told.values()]), commit_of(forgotten))
+        self._begun_at, self._forgotten = begun_at, forgotten
 
     def _of_task(self, key: str, task: Task, modified_at: float) -> Iterator[Event]:
         told = self._told.get(key, 0)

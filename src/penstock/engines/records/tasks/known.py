@@ -94,6 +94,10 @@ class Known:
             for key in self._tasks.keys() - listed:
                 self._forget(key)
 
+    async def of(self, tenant: str) -> dict[str, Seen]:
+        """What is known of a tenant's tasks as of now, by their keys; nothing is put."""
+        return {entry.key: seen async for entry, seen, _ in self.look(tenant, only_looks=True)}
+
     async def summarise(self) -> None:
         """Puts what is known beside the tasks, if that will save the next process much reading."""
         elapsed = self._clock.elapsed()

@@ -11,7 +11,15 @@ from typing import Final
 from msgspec.structs import replace
 
 from penstock.kernel.departures import REMEMBERED_SECONDS, Departed
-from penstock.kernel.events import Enqueued, Extended, JobEvent, Progressed
+from penstock.kernel.events import (
+    Cancelled,
+    Completed,
+    Enqueued,
+    Extended,
+    Failed,
+    JobEvent,
+    Progressed,
+)
 from penstock.kernel.job import Job, State
 from penstock.kernel.stamps import Stamp, next_stamp, stamp_of
 from penstock.kernel.transitions import apply, born
@@ -134,6 +142,14 @@ def last_position(task: Task) -> int:
     """No event of this task stands higher, nor one that may yet be true."""
     newest = task.events[-1].position if task.events else 0
     return max(newest, task.opening.position if task.opening else 0, *task.voided, 0)
+
+
+def end_of(task: Task) -> JobEvent | None:
+    """The event that ended its job, if that has ended."""
+    if task.job is None or not task.job.is_terminal:
+        return None
+    ends = Completed | Failed | Cancelled
+    return next((event for event in reversed(task.events) if isinstance(event, ends)), None)
 
 
 def last_at(task: Task) -> float:

@@ -42,6 +42,7 @@ from penstock.kernel.retention import has_lapsed
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import VacuumReport
 from penstock.ports.store import Entry, ObjectStore
+from penstock.runtime.services import Services
 from penstock.wire.seen import Seen
 from penstock.wire.task import CharterObject
 
@@ -54,17 +55,17 @@ class Vacuum:
     def __init__(
         self,
         store: ObjectStore,
+        services: Services,
         turns: Turns,
         known: Known,
         charter: CharterStore,
-        deleter: Deleter,
         clock: CommitClock,
     ) -> None:
         self._store = store
         self._turns = turns
         self._known = known
         self._charter = charter
-        self._deleter = deleter
+        self._deleter = Deleter(store, services, turns, charter)
         self._clock = clock
         self._named: set[str] = set()
         """Side objects that a task or an event names."""
