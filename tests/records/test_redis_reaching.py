@@ -17,7 +17,7 @@ import redis.sentinel
 
 import penstock
 from penstock.engines.records.redis import connection
-from penstock.errors import InvalidURL, StoreError, StoreUnavailable
+from penstock.errors import InvalidInput, InvalidURL, StoreError, StoreUnavailable
 from tests.records.tls_proxy import CERTIFICATE, KEY, tls_proxy
 from tests.servers.redis import OwnRedis, Redis, own_redis, own_sentinel
 from tests.servers.shared import free_port, is_up_in_time
@@ -64,6 +64,12 @@ async def test_a_server_that_asks_for_a_certificate_gets_the_one_in_the_url(own:
             assert queue.capabilities.backend.startswith("rediss://")
             assert (await queue.stats()).totals["completed"] == 1
         client.close()
+
+
+def test_a_check_of_the_clients_that_is_not_done_here_is_not_left_out_unsaid() -> None:
+    client = redis.Redis(host="host", ssl=True, ssl_validate_ocsp=True)
+    with pytest.raises(InvalidInput, match="ssl_validate_ocsp"):
+        penstock.open(store=client)
 
 
 async def test_without_a_certificate_that_server_is_not_reached(own: OwnRedis) -> None:
