@@ -14,10 +14,12 @@ import pytest
 import redis
 import redis.asyncio
 import redis.sentinel
+from redis.asyncio.sentinel import SentinelConnectionPool
 
 import penstock
 from penstock.engines.records.redis import connection
-from penstock.errors import InvalidURL, StoreError, StoreUnavailable
+from penstock.engines.records.redis.reaching import reach
+from penstock.errors import InvalidInput, InvalidURL, StoreError, StoreUnavailable
 from tests.records.tls_proxy import CERTIFICATE, KEY, tls_proxy
 from tests.servers.redis import OwnRedis, Redis, own_redis, own_sentinel
 from tests.servers.shared import free_port, is_up_in_time
@@ -66,6 +68,12 @@ async def test_a_server_that_asks_for_a_certificate_gets_the_one_in_the_url(own:
         client.close()
 
 
+def test_a_check_of_the_clients_that_is_not_done_here_is_not_left_out_unsaid() -> None:
+    client = redis.Redis(host="host", ssl=True, ssl_validate_ocsp=True)
+    with pytest.raises(InvalidInput, match="ssl_validate_ocsp"):
+        penstock.open(store=client)
+
+
 async def test_without_a_certificate_that_server_is_not_reached(own: OwnRedis) -> None:
     async with tls_proxy(own.port, asks_for_certificate=True) as port:
         with pytest.raises(StoreError):
@@ -102,6 +110,24 @@ def test_an_address_that_can_not_be_meant_is_refused(url: str, why: str) -> None
     with pytest.raises(InvalidURL, match=why) as raised:
         penstock.open(url)
     assert "secret" not in str(raised.value)
+
+
+def test_who_asks_the_sentinels_is_another_than_who_asks_the_master() -> None:
+    name, pool = reach(
+        "rediss+sentinel://me:p%40ss@one:1,[::1]:2,three/my%20jobs/3"
+        f"?ssl_ca_certs={CERTIFICATE}&sentinel_username=guard&sentinel_password=word"
+    )
+    assert name == "rediss+sentinel://…@one:1,[::1]:2,three/my%20jobs/3"
+    assert isinstance(pool, SentinelConnectionPool)
+    assert pool.service_name == "my jobs"
+    said = pool.connection_kwargs
+    assert (said["username"], said["password"], said["db"]) == ("me", "p@ss", 3)
+    asked = [one.connection_pool.connection_kwargs for one in pool.sentinel_manager.sentinels]
+    assert [(one["host"], one["port"]) for one in asked] == [
+        ("one", 1), ("::1", 2), ("three", 26_379)
+    ]  # fmt: skip
+    assert {(one["username"], one["password"]) for one in asked} == {("guard", "word")}
+    assert {one["ssl_ca_certs"] for one in [said, *asked]} == {str(CERTIFICATE)}
 
 
 class Watched:

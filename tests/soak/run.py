@@ -133,11 +133,12 @@ async def _outcome(place: Place) -> Outcome:
 
 
 def _all_followed(crew: Crew, outcome: Outcome) -> bool:
-    return all(
-        len(one.seen) >= len(outcome.log) and set(outcome.log) <= set(one.seen)
-        for one in crew.statements
-        if one.follows
-    )
+    followers = [one for one in crew.statements if one.follows]
+    # Asked at every line that is told, so what is cheap comes first.
+    if any(len(one.seen) < len(outcome.log) for one in followers):
+        return False
+    log = set(outcome.log)
+    return all(log <= set(one.seen) for one in followers)
 
 
 async def _stored(place: Place) -> list[Check]:
