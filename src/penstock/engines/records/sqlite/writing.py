@@ -56,15 +56,6 @@ class Writer:
         if change.charter is not None:
             self._run("set_charter", change.charter, commit)
 
-    def vacuum(self, written_before: float, below: int, released_before: float) -> int:
-        young = self._run("first_young", written_before).fetchone()
-        first = below if young is None else min(below, young[0])
-        dropped = self._run("drop_commits", first).rowcount
-        self._run("raise_first_commit", first)
-        self._run("forget_departures", first)
-        self._run("forget_sides", released_before)
-        return dropped
-
     def _compare_remembered(self, unheard: Sequence[Unheard]) -> None:
         for one in unheard:
             known = self._run("remembered_of", one.tenant, one.id).fetchone()
