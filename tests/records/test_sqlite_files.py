@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
@@ -11,11 +12,14 @@ import pytest
 
 import penstock
 from penstock import NewJob, Queue
-from penstock.engines.records.sqlite import cleaning, mounts
+from penstock.engines.records.sqlite import cleaning, mounts, packing
 from penstock.engines.records.sqlite.cleaning import Cleaner
 from penstock.engines.records.sqlite.database import Database
-from penstock.errors import Unsupported
+from penstock.errors import Corrupt, Unsupported
 from penstock.testing.conformance.backend.steps import claim_one, completed, ids
+
+JOBS = 500
+GOLDEN = "012360ba213cd54294837226d0a500"
 
 
 @pytest.fixture
@@ -124,6 +128,44 @@ def age_commits(path: Path) -> None:
     """As if all of them were from long ago."""
     with connected(path) as connection:
         connection.execute("UPDATE penstock_commits SET at = number")
+
+
+# How much room a job takes
+
+
+async def test_a_job_that_came_and_went_by_itself_takes_no_more_than_1500_bytes(
+    queue: Queue, path: Path
+) -> None:
+    sizes: list[int] = []
+    for jobs in (1, JOBS):
+        for n in range(jobs):
+            await queue.enqueue("work", {"n": n})
+            await queue.ack(await claim_one(queue), {"ok": True})
+        with connected(path) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        sizes.append(size_of(path))
+    assert (sizes[1] - sizes[0]) / JOBS <= 1_500
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1, 100, 4_095, 4_096, 4_097, 100_000])
+def test_what_is_packed_comes_out_as_it_went_in(size_bytes: int) -> None:
+    for events in (b"{" * size_bytes, random.Random(size_bytes).randbytes(size_bytes)):
+        stored = packing.packed(events)
+        assert packing.unpacked(stored) == events
+        assert len(stored) <= len(events) + 10
+
+
+def test_what_was_packed_by_an_earlier_version_can_be_read() -> None:
+    stored = bytes.fromhex(GOLDEN)
+    assert packing.unpacked(stored) == b'{"event":"enqueued","position":1000000,"type":"work"}\n'
+
+
+async def test_a_packed_commit_that_was_altered_is_corrupt(queue: Queue, path: Path) -> None:
+    await completed(queue)
+    with connected(path) as connection:
+        connection.execute("UPDATE penstock_commits SET events = X'01FFFF' WHERE number = 2")
+    with pytest.raises(Corrupt):
+        _ = [event async for event in queue.events("beginning", follow=False)]
 
 
 # Where it can be
