@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 
 import penstock
+from penstock.engines.ledger import memory
 from penstock.engines.ledger.log import reader
 from penstock.kernel.events import Event
+from penstock.runtime.services import Services
 from penstock.stores.layers.counting import Counting
 from penstock.stores.memory import MemoryStore
+from penstock.testing.clock import FakeClock
 from penstock.wire import commit
+from tests.engines.stores import checkpointed
 
 JOBS = 50
 
@@ -81,3 +85,55 @@ async def test_a_long_history_costs_one_read_per_commit_of_its_own(
     assert names == ["enqueued", *["claimed", "released"] * ROUNDS]
     own_commits = 1 + 2 * ROUNDS
     assert spent.gets <= own_commits + 2, "it should look at the floor and at the tail once each"
+
+
+async def old_and_new(queue: penstock.Queue) -> None:
+    """One job that has completed, then commits enough for its events to go."""
+    await queue.configure(log_retention_seconds=3_600, result_ttl_seconds=1e6, results_bytes_max=0)
+    await queue.enqueue("work", {"n": 1}, id="old")
+    await queue.ack(await queue.claim(1), results=["x" * 500])
+    for _ in range(4):
+        await queue.enqueue("other")
+
+
+def require_vacuumed(job: penstock.Job | None) -> None:
+    assert job is not None
+    for value, what in ((job.payload, "its enqueue"), (job.result, "its completion")):
+        assert isinstance(value, penstock.Undecodable)
+        assert f"{what} was vacuumed" in value.reason
+
+
+async def test_values_whose_commits_were_vacuumed_from_the_log_are_said_to_be() -> None:
+    clock = FakeClock()
+    store = MemoryStore(now=clock.now)
+    async with penstock.open(store=store, services=Services(clock=clock)) as queue:
+        await old_and_new(queue)
+        clock.jump(7_201)
+        await checkpointed(store, 6)
+        await checkpointed(store, 7)
+        assert (await queue.vacuum()).floor > 4
+    # Who was there remembers; who comes now has to read.
+    async with penstock.open(store=store, services=Services(clock=clock)) as again:
+        require_vacuumed(await again.get("old"))
+
+
+async def test_values_that_have_left_the_ring_in_memory_are_said_to_be_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "RING_EVENTS_MAX", 1)
+    async with penstock.open("memory://") as queue:
+        await old_and_new(queue)
+        require_vacuumed(await queue.get("old"))
+
+
+async def test_one_object_has_the_values_of_its_jobs_whatever_is_vacuumed() -> None:
+    clock = FakeClock()
+    store = MemoryStore(now=clock.now)
+    async with penstock.open(store=store, layout="single", services=Services(clock=clock)) as queue:
+        await old_and_new(queue)
+        clock.jump(7_201)
+        await queue.vacuum()
+    async with penstock.open(store=store, layout="single", services=Services(clock=clock)) as again:
+        job = await again.get("old")
+        assert job is not None
+        assert (job.payload, job.result) == ({"n": 1}, "x" * 500)

@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.engines.ledger.listing import Listing
 from penstock.kernel import lives
-from penstock.kernel.job import Job
+from penstock.kernel.job import Job, State
 from penstock.kernel.lives import Lives
+from penstock.ports import listing as pages
+from penstock.ports.backend import Filter
 from penstock.testing.factories import a_job
 from tests.kernel.scripts import Kernel, Script, Step, scripts, steps
 
 GENTLE = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 END = 10**18
+FILTERS = [
+    *(Filter(state) for state in [None, *State]),
+    Filter(archived=True),
+    Filter(State.PENDING, queue="x", type="t"),
+    Filter(State.FAILED, type="s"),
+    Filter(queue="y"),
+]
+
+
+def require_lists(kernel: Kernel) -> None:
+    """Out of the index of a state, or past all others: the same."""
+    for tenant, tenancy in kernel.state.tenants.items():
+        for filter in FILTERS:
+            expected = [
+                job
+                for job in sorted(tenancy.jobs.values(), key=lambda job: job.life)
+                if filter.matches(job) and kernel.state.find(tenant, job.id, kernel.at)
+            ]
+            for looked_at_max in (1, 2, 10_000):
+                with mock.patch.object(pages, "LOOKED_AT_MAX", looked_at_max):
+                    listing, found = Listing(tenant, filter, None, None), list[Job]()
+                    while listing.has_more:
+                        found += listing.take(listing.look(kernel.state, kernel.at))
+                assert [job.id for job in found] == [job.id for job in expected]
 
 
 def require_order(kernel: Kernel) -> None:
@@ -36,6 +65,7 @@ def test_lives_are_in_order_also_after_a_batch_that_was_taken_back(
     for seconds, batch in script:
         kernel.commit(seconds, batch)
         require_order(kernel)
+    require_lists(kernel)
     kernel.at += 31.0
     kernel.state.begin()
     kernel.decide(lost)

@@ -31,8 +31,8 @@ CLAIM = {
 }  # fmt: skip
 WHOLE_TABLES = {
     *("head", "first_commit", "move_head", "set_charter", "raise_first_commit"),  # one row
-    *("sides", "forget_sides"),  # by vacuum, as many as there are large values
-    "first_young",  # by vacuum, over the commits that it then deletes
+    "sides",  # by vacuum, as many as there are large values
+    "first_commits",  # by vacuum, as many as a slice has
 }
 
 
@@ -168,7 +168,9 @@ async def test_altered_events_and_an_altered_charter_are_corrupt(path: Path) -> 
         id = await completed(queue)
         await queue.pause()
         with connected(path) as connection:
-            connection.execute(f"UPDATE penstock_commits SET events = {_without('events', 'work')}")
+            connection.execute(
+                "UPDATE penstock_commits SET events = substr(events, 1, length(events) - 20)"
+            )
         with pytest.raises(Corrupt):
             await queue.history(id)
     with connected(path) as connection:
@@ -214,7 +216,7 @@ async def test_the_tables_of_an_application_are_left_alone(path: Path) -> None:
 async def test_every_lookup_goes_by_an_index(queue: Queue, path: Path) -> None:
     await queue.enqueue_many([NewJob("work", queue=f"q{n % 3}") for n in range(BACKLOG)])
     with connected(path) as connection:
-        for file in ("finding.sql", "writing.sql", "objects.sql"):
+        for file in ("finding.sql", "writing.sql", "cleaning.sql", "objects.sql"):
             for name, statement in statements(PACKAGE, file).items():
                 if name in WHOLE_TABLES:
                     continue

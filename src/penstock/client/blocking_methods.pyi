@@ -165,7 +165,10 @@ class BlockingMethods:
 
     @overload
     def get(self, ids: str) -> Job | None:
-        """Jobs by their `ids`, one or a list; None for one that this tenant does not have."""
+        """Jobs by their `ids`, one or a list; None for one that this tenant does not have.
+
+        A value that can't be read is `Undecodable`, also one whose event was vacuumed.
+        """
 
     @overload
     def get(self, ids: list[str]) -> list[Job | None]: ...

@@ -69,7 +69,7 @@ class Calls:
 
     async def _result_of(self, job: Job) -> Any:
         if job.state is State.COMPLETED:
-            return _readable(job.id, (await self._envelopes.open(job)).result)
+            return _readable(job.id, (await self._envelopes.open_whole(job)).result)
         if job.state is State.FAILED:
             last = job.errors[-1]
             kept = failure_records(job, await self._backend.history(self._tenant, job.id))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from msgspec import Raw, convert
 from msgspec.inspect import type_info
@@ -15,12 +15,15 @@ from penstock.errors import Corrupt, InvalidInput, ObjectNotFound, PayloadTooLar
 from penstock.errors.input import shown
 from penstock.kernel.commands import Receipt
 from penstock.kernel.events import Adopted, Completed, Enqueued, JobEvent
-from penstock.kernel.job import ABSENT, Job
+from penstock.kernel.job import ABSENT, Job, State
 from penstock.kernel.plain import describe
 from penstock.ports.backend import Backend
 from penstock.wire.codecs import Beside, Codecs, Undecodable, to_inline
 
 Payload = TypeVar("Payload")
+
+ENQUEUE_VACUUMED: Final = "its enqueue was vacuumed, and the payload with it"
+COMPLETION_VACUUMED: Final = "its completion was vacuumed, and the result with it"
 
 
 class JobOf(Job, Generic[Payload]):
@@ -105,6 +108,17 @@ class Envelopes:
             seen.payload = await self._fetch(job.payload_key, job.codec)
         if job.result_key is not None:
             seen.result = await self._fetch(job.result_key, job.result_codec)
+        return seen
+
+    async def open_whole(self, job: Job) -> Job:
+        """The same of a job for which the log was asked: what a completed one lacks still is gone
+        for good."""
+        seen = await self.open(job)
+        if job.state is State.COMPLETED:
+            if job.payload is ABSENT and job.payload_key is None:
+                seen.payload = Undecodable(job.codec, None, ENQUEUE_VACUUMED)
+            if job.result is ABSENT and job.result_key is None:
+                seen.result = Undecodable(job.result_codec, None, COMPLETION_VACUUMED)
         return seen
 
     async def open_all(self, jobs: list[Job]) -> list[Job]:

@@ -237,10 +237,13 @@ class Queue(Leasing, Importing, Submitting):
     @overload
     async def get(self, ids: list[str]) -> list[Job | None]: ...
     async def get(self, ids: str | list[str]) -> Any:
-        """Jobs by their `ids`, one or a list; None for one that this tenant does not have."""
+        """Jobs by their `ids`, one or a list; None for one that this tenant does not have.
+
+        A value that can't be read is `Undecodable`, also one whose event was vacuumed.
+        """
         many = many_ids(ids)
         jobs = await self._backend.get(self.tenant, many) if many else []
-        seen = [None if job is None else await self._envelopes.open(job) for job in jobs]
+        seen = [None if job is None else await self._envelopes.open_whole(job) for job in jobs]
         return one_or_all(ids, seen)
 
     async def jobs(

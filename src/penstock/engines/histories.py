@@ -8,6 +8,8 @@ from copy import copy
 from itertools import chain
 from typing import Final, TypeAlias
 
+from msgspec import Raw
+
 from penstock.errors import Gap
 from penstock.kernel.events import (
     Adopted,
@@ -35,6 +37,7 @@ Read: TypeAlias = Callable[[int, Collection[int]], Awaitable[Sequence[Event]]]
 PARALLEL_READS: Final = 32
 EVENT_BYTES: Final = 400
 """What an event weighs in memory, roughly."""
+_NOTHING: Final = Raw(b"null")
 _FAILURES: Final = frozenset({Retried, Failed})
 
 # Heartbeats are not in it: they change a lease, not the job.
@@ -105,7 +108,8 @@ async def follow_trail(positions: Iterable[int], read: Read) -> list[JobEvent]:
 
 
 async def read_back(jobs: Sequence[Job | None], read: Read) -> list[Job | None]:
-    """Completed jobs with what was let go to keep them slim, where the log still has it.
+    """Completed jobs with what was let go to keep them slim, where the log still has it. What is
+    absent afterwards was vacuumed.
 
     A commit is read once, however many of the jobs it is about.
     """
@@ -132,10 +136,15 @@ def _filled(job: Job, enqueued: Event | None, completed: Completed | Adopted | N
         return job
     whole = copy(job)
     if isinstance(enqueued, Enqueued):
-        whole.payload = enqueued.payload
+        whole.payload = or_nothing(enqueued.payload)
     if completed is not None:
-        whole.result = completed.result
+        whole.result = or_nothing(completed.result)
     return whole
+
+
+def or_nothing(value: Raw) -> Raw:
+    """As an event has it. One without a value has none, which is not to be taken for vacuumed."""
+    return _NOTHING if value is ABSENT else value
 
 
 async def _events_at(positions: Collection[int], read: Read) -> dict[int, Event]:

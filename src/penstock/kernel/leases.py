@@ -8,7 +8,9 @@ state is read back the first job of a claim may be one that was moved on: then o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heappop, heappush
+from itertools import chain
 
 from penstock.kernel.job import Job
 
@@ -24,6 +26,10 @@ class Leases:
 
     def __len__(self) -> int:
         return sum(map(len, self._claims.values()))
+
+    def __iter__(self) -> Iterator[Job]:
+        """All running jobs, in no order."""
+        return chain.from_iterable(jobs.values() for jobs in self._claims.values())
 
     def add(self, job: Job) -> None:
         assert job.lease is not None

@@ -11,18 +11,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
+from itertools import chain, takewhile
+from operator import itemgetter
+from typing import Final
 
 from msgspec import Struct
 
 from penstock.engines.listing import passing
-from penstock.kernel.job import Job, State
+from penstock.kernel.job import TERMINAL, Job, State
+from penstock.kernel.leases import Leases
 from penstock.kernel.manifest import ChunkPlace, Row
-from penstock.kernel.segments import Segment, Waiting, id_of
+from penstock.kernel.order import Ranking
+from penstock.kernel.segments import Head, Segment, Waiting, id_of
 from penstock.kernel.settings import Settings
 from penstock.kernel.state import QueueState
+from penstock.kernel.tenancy import Tenancy
 from penstock.ports import listing as pages
 from penstock.ports.backend import Filter
+
+_last: Final = itemgetter(-1)
 
 
 class UnadmittedChunk(Struct, frozen=True):
@@ -83,6 +90,11 @@ class Listing:
             until, chunks = 0 if tenancy is None else tenancy.lives.last, self._unadmitted(state)
         if tenancy is None or self._reached is None or self._first_row != (0, 0):
             return Page([], None, until, chunks)
+        few = _few(state, tenancy, self._filter)
+        if few is not None:
+            span = range(self._reached + 1, until + 1)
+            found = sorted((job for job in few if job.life in span), key=lambda job: job.life)
+            return Page(passing(state, self._filter, found, at), None, until, chunks)
         is_narrow = self._filter != Filter()
         count = pages.LOOKED_AT_MAX if is_narrow else min(self._left, pages.LOOKED_AT_MAX)
         jobs, reached = tenancy.lives.after(self._reached, until, count)
@@ -120,6 +132,43 @@ class Listing:
             and filter.type in (None, segment.record.type)
         )
         return unadmitted_chunks(segments)
+
+
+def _few(state: QueueState, tenancy: Tenancy, filter: Filter) -> list[Job] | None:
+    """The jobs of a state out of the index that finds them, unless they are many or of any state:
+    so a few of them are found behind a million others."""
+    indexes: list[Iterable[Job | Head]] = []
+    count = 0
+    for index in _indexes(state, tenancy, filter):
+        count += len(index)
+        if count > pages.LOOKED_AT_MAX:
+            return None
+        indexes.append(index if isinstance(index, Leases) else map(_last, index.unordered()))
+    if not indexes and filter.state is not State.PENDING:
+        return None
+    return [
+        job
+        for job in chain.from_iterable(indexes)
+        if isinstance(job, Job) and job.tenant == tenancy.name
+    ]
+
+
+def _indexes(state: QueueState, tenancy: Tenancy, filter: Filter) -> Iterator[Leases | Ranking]:
+    """Where the jobs of a state are, some others among them; none if any state will do."""
+    if filter.archived:
+        yield state.retention.archived
+    elif filter.state is State.RUNNING:
+        yield state.leases
+    elif filter.state is State.COMPLETED:
+        yield state.retention.completed
+    elif filter.state in TERMINAL:
+        yield state.retention.dead_letters
+    elif filter.state is State.PENDING:
+        yield state.pending.scheduled
+        for lane in tenancy.lanes:
+            queue, type, _ = lane.name
+            if filter.queue in (None, queue) and filter.type in (None, type):
+                yield lane
 
 
 def jobs_of_rows(

@@ -23,6 +23,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
+from penstock.engines.records.sqlite.mounts import network_of
 from penstock.engines.records.statements import migrations
 from penstock.errors import (
     Corrupt,
@@ -53,6 +54,8 @@ _CACHE_KIBIBYTES: Final = 32 * 1024
 """Enough that the indexes of a deep queue are not read again for every turn."""
 _CHECKPOINT_PAGES: Final = 4_000
 """A checkpoint syncs the file twice; after 16 MiB of changes it is worth it."""
+_LOG_BYTES_MAX: Final = 32 * 1024 * 1024
+"""A log that a long reader has made grow is cut to this when it begins again."""
 
 _BUSY: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _DENIED: Final = {sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_AUTH}
@@ -107,6 +110,11 @@ class Database:
         """Connects; `make` also makes or upgrades the tables."""
         if sqlite3.sqlite_version_info < _OLDEST:
             raise Unsupported("strict tables and JSON", f"SQLite {sqlite3.sqlite_version}")
+        if (network := network_of(Path(self._path))) is not None:
+            raise Unsupported(
+                f"a file on {network}, over a network: put it on a disk of this machine, or take"
+                " postgresql:// or redis://", self.name,
+            )  # fmt: skip
         with self.translated():
             if make:
                 Path(self._path).parent.mkdir(parents=True, exist_ok=True)
@@ -148,10 +156,18 @@ class Database:
             cached_statements=_CACHED_STATEMENTS,
         )
         if opened_as is None:
+            self._patiently(self._let_shrink)
             self._patiently(lambda: self.connection.execute("PRAGMA journal_mode = WAL"))
         self.connection.execute(f"PRAGMA synchronous = {'FULL' if self._fsync else 'NORMAL'}")
         self.connection.execute(f"PRAGMA cache_size = -{_CACHE_KIBIBYTES}")
         self.connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+        self.connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES_MAX}")
+
+    def _let_shrink(self) -> None:
+        """A new file, that is: later it would take a copy of all of it, and that of an application
+        is its own."""
+        if self.execute("PRAGMA page_count").fetchone() == (0,):
+            self.execute("PRAGMA auto_vacuum = INCREMENTAL")
 
     def _appearance(self) -> Appearance:
         # The log first: if one appears behind it, the next look tells. An empty one says nothing.
@@ -210,6 +226,14 @@ class Database:
             except BaseException:
                 self._take_back()
                 raise
+
+    def alone(self, statement: str) -> None:
+        """Something that is a transaction by itself, and for its own good."""
+        with self.translated():
+            if self._lacks_room:
+                self._make_room()
+            # As a script, since a step that answers without columns would end an `execute`.
+            self._patiently(lambda: self.connection.executescript(statement))
 
     @contextmanager
     def reading(self) -> Iterator[None]:

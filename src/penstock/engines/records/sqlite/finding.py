@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from penstock.engines.records.sqlite.database import Database
+from penstock.engines.records.sqlite.packing import unpacked
 from penstock.engines.records.statements import page_of, statements, times_of_survey
 from penstock.kernel.departures import Departed
 from penstock.kernel.job import State
@@ -126,11 +127,12 @@ class Finder:
         return Departure(tenant, id, life, msgspec.json.decode(trail, type=tuple[int, ...]))
 
     def commits(self, after: int, count: int) -> list[tuple[int, bytes]]:
-        return self._rows("commits", {"after": after, "count": count})
+        rows = self._rows("commits", {"after": after, "count": count})
+        return [(number, unpacked(events)) for number, events in rows]
 
     def commit(self, number: int) -> bytes | None:
         rows = self._rows("commit", {"number": number})
-        return rows[0][0] if rows else None
+        return unpacked(rows[0][0]) if rows else None
 
     def first_commit(self) -> int:
         return int(self._rows("first_commit")[0][0])

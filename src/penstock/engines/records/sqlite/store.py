@@ -12,13 +12,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Final, TypeVar
 
 from penstock.engines.records.capabilities import record_capabilities
+from penstock.engines.records.sqlite.cleaning import Cleaner
 from penstock.engines.records.sqlite.database import Database
 from penstock.engines.records.sqlite.finding import Finder
 from penstock.engines.records.sqlite.objects import Objects
 from penstock.engines.records.sqlite.writing import Conflict, Writer
+from penstock.errors import StoreFull
 from penstock.ports.backend import Capabilities
 from penstock.ports.counters import Survey
 from penstock.ports.listing import Page, PageAsked
@@ -56,6 +60,7 @@ class SqliteStore:
         self._finder = Finder(self._writing)
         self._reader = Finder(self._reading)
         self._writer = Writer(self._writing)
+        self._cleaner = Cleaner(self._writing)
         self._closed = Signal()
         self._heard = (0, 0)
         self.side: ObjectStore = Objects(self._writing, self._write_thread, services)
@@ -146,11 +151,22 @@ class SqliteStore:
         return await self._read(self._reader.sides)
 
     async def vacuum(self, written_before: float, below: int, released_before: float) -> int:
-        def act() -> int:
-            with self._writing.writing():
-                return self._writer.vacuum(written_before, below, released_before)
-
-        return await self._write_thread.submit(act)
+        cleaner, submit, dropped = self._cleaner, self._write_thread.submit, 0
+        is_more = True
+        after: str | None = ""
+        while is_more:
+            gone, is_more = await submit(lambda: cleaner.drop_commits(written_before, below))
+            dropped += gone
+            await submit(cleaner.pause)
+        while after is not None:
+            after = await submit(partial(cleaner.forget_sides, released_before, after))
+            await submit(cleaner.pause)
+        with suppress(StoreFull):
+            # To make the file smaller takes room, too.
+            while await submit(cleaner.give_back):
+                await submit(cleaner.pause)
+            await submit(cleaner.shorten_log)
+        return dropped
 
     async def changed(self, timeout_seconds: float) -> None:
         loop = asyncio.get_running_loop()

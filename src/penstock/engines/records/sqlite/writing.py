@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from penstock.engines.records.sqlite.database import Database
+from penstock.engines.records.sqlite.packing import packed
 from penstock.engines.records.statements import statements
 from penstock.kernel.departures import Departed
 from penstock.kernel.events import commit_of
@@ -50,20 +51,11 @@ class Writer:
         self._each("remember", [_remembered(one) for one in change.remembered])
         self._each("name_side", list(change.sides.items()))
         self._run("free_lapsed_keys", change.lapsed_at)
-        self._run("add_commit", commit, change.at, change.events)
+        self._run("add_commit", commit, change.at, packed(change.events))
         head = (commit, change.at, change.clock, change.completed, change.charter_found)
         self._each("move_head", [head], exact=True)
         if change.charter is not None:
             self._run("set_charter", change.charter, commit)
-
-    def vacuum(self, written_before: float, below: int, released_before: float) -> int:
-        young = self._run("first_young", written_before).fetchone()
-        first = below if young is None else min(below, young[0])
-        dropped = self._run("drop_commits", first).rowcount
-        self._run("raise_first_commit", first)
-        self._run("forget_departures", first)
-        self._run("forget_sides", released_before)
-        return dropped
 
     def _compare_remembered(self, unheard: Sequence[Unheard]) -> None:
         for one in unheard:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
+from penstock.engines.histories import or_nothing
 from penstock.engines.listing import passing
 from penstock.engines.records.charters import prepared
 from penstock.engines.records.tasks.documents import Kept, in_parallel
@@ -81,7 +82,7 @@ def whole(job: Job | None, kept: Kept[Task] | None) -> Job | None:
     if enqueued is None:
         return job
     with_payload: Job = job.__copy__()  # type: ignore[attr-defined]
-    with_payload.payload = enqueued.payload
+    with_payload.payload = or_nothing(enqueued.payload)
     return with_payload
 
 

@@ -78,7 +78,7 @@ CREATE TABLE penstock_due (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX penstock_minutes ON penstock_due (minute);
 
--- What happened: the events of each commit, as lines of JSON below a header.
+-- What happened: the events of each commit, as lines of JSON below a header; small ones are packed.
 CREATE TABLE penstock_commits (
     number INTEGER PRIMARY KEY,
     at REAL NOT NULL,
