@@ -38,7 +38,8 @@ class Redis:
 class OwnRedis:
     """A server of the test's own, to be killed and started again on the same data."""
 
-    def __init__(self, folder: Path, *settings: str) -> None:
+    def __init__(self, folder: Path, *settings: str, program: str | None = None) -> None:
+        self._program = program or _program()
         self._folder = folder
         self._settings = settings
         # The second is that of a cluster's nodes among themselves, if it is one.
@@ -54,7 +55,7 @@ class OwnRedis:
         return self._ports["redis"]
 
     def start(self) -> None:
-        command = [*_command(_program(), self._folder, self._ports), *self._settings]
+        command = [*_command(self._program, self._folder, self._ports), *self._settings]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         self._process = process
         if not is_up_in_time(lambda: process.poll() is None, lambda: _is_up(self._ports)):
@@ -68,9 +69,16 @@ class OwnRedis:
         self._process = None
 
 
+def own_redis(folder: Path, *settings: str) -> contextlib.AbstractContextManager[OwnRedis]:
+    return _own(OwnRedis(folder, *settings))
+
+
+def own_valkey(folder: Path, *settings: str) -> contextlib.AbstractContextManager[OwnRedis]:
+    return _own(OwnRedis(folder, *settings, program=_valkey_program()))
+
+
 @contextlib.contextmanager
-def own_redis(folder: Path, *settings: str) -> Iterator[OwnRedis]:
-    server = OwnRedis(folder, *settings)
+def _own(server: OwnRedis) -> Iterator[OwnRedis]:
     server.start()
     try:
         yield server

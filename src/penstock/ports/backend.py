@@ -61,6 +61,9 @@ class Capabilities(Struct, frozen=True):
     while another is written there. A worker claims in as many waves."""
     shards: str | None = None
     """Layout `tasks`: those that this handle claims from, a digit each; None elsewhere."""
+    works_when_full: bool = False
+    """Where there is no room left only what adds is refused: jobs that are there can be claimed,
+    kept, ended and vacuumed."""
 
 
 class TypeStats(Struct, frozen=True):

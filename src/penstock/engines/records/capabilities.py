@@ -15,6 +15,7 @@ def record_capabilities(
     durability: Literal["strict", "relaxed"],
     multi_process: bool = True,
     batches_at_once: int = 1,
+    works_when_full: bool = False,
 ) -> Capabilities:
     return Capabilities(
         backend=backend,
@@ -30,4 +31,5 @@ def record_capabilities(
         multi_process=multi_process,
         offload=True,
         batches_at_once=batches_at_once,
+        works_when_full=works_when_full,
     )

@@ -27,12 +27,12 @@ from penstock.engines.histories import read_back
 from penstock.engines.presence import Presence
 from penstock.engines.records import views
 from penstock.engines.records.commit_reader import CommitReader, settled_commit
-from penstock.engines.records.needs import Look, runs, wanted_by
+from penstock.engines.records.needs import ADDING, Look, runs, wanted_by
 from penstock.engines.records.turns import Turn, charter_in
 from penstock.engines.records.vacuum import Vacuum
 from penstock.engines.requests import Request, Work, weighed
 from penstock.engines.side import SideObjects
-from penstock.errors import PenstockError, QueueClosed, StoreUnavailable, Unsupported
+from penstock.errors import PenstockError, QueueClosed, StoreFull, StoreUnavailable, Unsupported
 from penstock.kernel.commands import Command, Enqueue, ImportCommand, Outcome, Receipt
 from penstock.kernel.events import EVENTS_PER_COMMIT, Event, JobEvent, position_of
 from penstock.kernel.job import Job
@@ -224,7 +224,7 @@ class RecordsEngine(GroupCommit):
 
     async def last_position(self) -> int:
         await self._now()
-        # Before the first commit it is the beginning: nobody knows what number that will have.
+        # An empty queue's is the beginning: nobody knows what number the first commit will have.
         newest = await settled_commit(self._store, self._services)
         return position_of(newest, EVENTS_PER_COMMIT - 1) if newest else 0
 
@@ -306,8 +306,7 @@ class RecordsEngine(GroupCommit):
 
     def _begin_again(self, head: Head) -> None:
         """The store was restored from an older state: what was known of later commits is void."""
-        lost = (self.capabilities.backend, head.commit, self._noticed)
-        logger.warning("%s has lost what came after commit %d, up to %d", *lost)
+        logger.warning("%s has lost all after commit %d", self.capabilities.backend, head.commit)
         self._noticed, self._seen, self._charter_version = head.commit, head.readable, 0
         self._listeners.reached = -1
         self._note_readable(head.readable)
@@ -330,6 +329,12 @@ class RecordsEngine(GroupCommit):
         for run in runs(requests):
             try:
                 await self._take_turn(run)
+            except StoreFull as error:
+                adding = [request for request in run if isinstance(request.work, ADDING)]
+                self._fail(adding or run, error)
+                # The others need no room, and did not ask for any.
+                rest = [one for one in run if not isinstance(one.work, ADDING)]
+                await self._serve(rest if adding else [])
             except PenstockError as error:
                 # What came before stands and was answered; what comes after has its own luck.
                 self._fail(run, error)

@@ -67,6 +67,10 @@ _CHARTER_COMMANDS: Final = (
 )  # fmt: skip
 
 
+ADDING: Final = (Enqueue, Adopt, CarryKeys, CarryDepartures)
+"""What takes room; everything else changes or lets go what is there."""
+
+
 class Look(Query):
     """A read of some jobs, by tenant and id; without any, only the time and charter."""
 

@@ -41,7 +41,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import TimeoutError as NoAnswer
 
-from penstock.engines.records.redis.scripts import script
+from penstock.engines.records.redis.scripts import Room, script
 from penstock.errors import PenstockError, StoreDenied, StoreError, StoreFull, StoreUnavailable
 from penstock.errors.addresses import without_credentials
 from penstock.runtime.services import Services
@@ -109,6 +109,8 @@ class Connection:
             self._pool = ConnectionPool.from_url(server, **_OURS)
         else:
             self.name, self._pool = _like(server)
+        self.works_when_full = False
+        """Whether the server can be told of each script if it may go on without memory."""
         self._is_closing = False
         self._calls = 0
         self._is_idle = asyncio.Event()
@@ -133,9 +135,11 @@ class Connection:
         """One script that may be repeated."""
         return await self._patiently(lambda: self.run_once(name, *arguments), PATIENCE_SECONDS)
 
-    async def run_until_answered(self, name: str, *arguments: str | bytes | int) -> Any:
-        """One script whose outcome has to be known."""
-        return await self._patiently(lambda: self.run_once(name, *arguments), inf)
+    async def run_until_answered(
+        self, name: str, *arguments: str | bytes | int, adds: bool
+    ) -> Any:
+        """One script whose outcome has to be known; one that adds is refused by a full server."""
+        return await self._patiently(lambda: self.run_once(name, *arguments, adds=adds), inf)
 
     async def delete_all(self) -> None:
         """Everything whose name begins with the queue's root."""
@@ -157,8 +161,11 @@ class Connection:
                 await self._follow(error)
                 raise self.translate(error) from error
 
-    async def run_once(self, name: str, *arguments: str | bytes | int) -> Any:
-        one = script(name)
+    async def run_once(
+        self, name: str, *arguments: str | bytes | int, adds: bool = False
+    ) -> Any:
+        room = Room.ADDS if adds else Room.SPARES
+        one = script(name, room if self.works_when_full else Room.UNSAID)
         with self._calling():
             try:
                 try:
@@ -187,7 +194,7 @@ class Connection:
         if isinstance(error, _DENIED) or said & _SAID_DENIED or _DENIED_WITHIN.search(text):
             return StoreDenied(self.name, "", text)
         if isinstance(error, OutOfMemoryError) or "OOM" in said:
-            return StoreFull(self.name, "")
+            return StoreFull(self.name, "", goes_on=self.works_when_full)
         if _is_of_tls(error):
             return StoreError(self.name, "", f"no TLS connection: {text}")
         if isinstance(error, _FOR_NOW) or said & _SAID_FOR_NOW:

@@ -24,7 +24,7 @@ from penstock.engines.records.redis.objects import Objects
 from penstock.engines.records.redis.reading import Reader
 from penstock.engines.records.redis.server import Durability, durability_of, require_fit
 from penstock.engines.records.redis.writing import Writing, replaced
-from penstock.errors import NewerFormat, PenstockError
+from penstock.errors import NewerFormat, PenstockError, StoreFull
 from penstock.ports.backend import Capabilities
 from penstock.ports.counters import Survey
 from penstock.ports.records import (
@@ -73,6 +73,7 @@ class RedisStore:
             order="approximate",
             batches_at_once=2,
             durability=self._durability,
+            works_when_full=self._connection.works_when_full,
         )
 
     @property
@@ -205,7 +206,16 @@ class RedisStore:
                 raise
             self._is_rehearsed = True
         arguments = Writing(self._keys, found, change, located).arguments(self._writer)
-        is_written = bool(await self._connection.run_until_answered("write", *arguments))
+        adds = any(put.found is None for put in change.puts)
+        run = self._connection.run_until_answered
+        try:
+            is_written = bool(await run("write", *arguments, adds=adds))
+        except StoreFull:
+            await self._release(found)
+            # Now nothing can come of it any more; an earlier try may have, whose answer was lost.
+            is_written = bool(await run("write", *arguments, adds=False))
+            if not is_written:
+                raise
         if is_written:
             self._head = _after(found.head, change)
         return is_written
