@@ -63,10 +63,10 @@ class OwnRedis:
 
     def kill(self) -> None:
         """As a power cut would, but for what the kernel has still to write."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-        self._process = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
 
 
 def own_redis(folder: Path, *settings: str) -> contextlib.AbstractContextManager[OwnRedis]:

@@ -16,7 +16,7 @@ from penstock.kernel.departures import Departed
 from penstock.kernel.events import Cancelled, EndEvent, Event, JobEvent
 from penstock.kernel.job import Job, State
 from penstock.kernel.moves import Move
-from penstock.kernel.settings import Settings
+from penstock.kernel.settings import WEEK_SECONDS, Settings
 from penstock.kernel.tenancy import Hold, Scope
 
 Answer = TypeVar("Answer")
@@ -61,6 +61,8 @@ class Capabilities(Struct, frozen=True):
     while another is written there. A worker claims in as many waves."""
     shards: str | None = None
     """Layout `tasks`: those that this handle claims from, a digit each; None elsewhere."""
+    log_retention_seconds: float = WEEK_SECONDS
+    """How long events are kept unless it is configured."""
     works_when_full: bool = False
     """Where there is no room left only what adds is refused: jobs that are there can be claimed,
     kept, ended and vacuumed."""

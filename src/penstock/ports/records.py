@@ -223,6 +223,9 @@ class Change(Struct, frozen=True):
     """Side objects that a job now names (None), or was the last to name (when it left)."""
     lapsed_at: float
     """Holds whose `lapses_at` is not later can go, now or some time."""
+    vacuum_before: float = 0.0
+    vacuum_below: int = 0
+    """Commits that are older and have a lower number can go, now or at a vacuum."""
 
 
 Ask: TypeAlias = Callable[[Head], Need]

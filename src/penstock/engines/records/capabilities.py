@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from penstock.kernel.settings import WEEK_SECONDS
 from penstock.ports.backend import Capabilities
 
 
@@ -16,6 +17,7 @@ def record_capabilities(
     multi_process: bool = True,
     batches_at_once: int = 1,
     works_when_full: bool = False,
+    log_retention_seconds: float = WEEK_SECONDS,
 ) -> Capabilities:
     return Capabilities(
         backend=backend,
@@ -32,4 +34,5 @@ def record_capabilities(
         offload=True,
         batches_at_once=batches_at_once,
         works_when_full=works_when_full,
+        log_retention_seconds=log_retention_seconds,
     )

@@ -27,8 +27,8 @@ from penstock.engines.histories import read_back
 from penstock.engines.presence import Presence
 from penstock.engines.records import views
 from penstock.engines.records.commit_reader import CommitReader, settled_commit
-from penstock.engines.records.needs import ADDING, Look, runs, wanted_by
-from penstock.engines.records.turns import Turn, charter_in
+from penstock.engines.records.needs import Look, parted, runs, wanted_by
+from penstock.engines.records.turns import ID_CHARACTERS, Turn, charter_in
 from penstock.engines.records.vacuum import Vacuum
 from penstock.engines.requests import Request, Work, weighed
 from penstock.engines.side import SideObjects
@@ -88,7 +88,7 @@ class RecordsEngine(GroupCommit):
         self._side = SideObjects(
             store.side, services, self._clock, lambda: self._charter.swept_before
         )
-        self._writer = services.new_secret()
+        self._writer = services.new_secret()[:ID_CHARACTERS]
         self._stamp = THE_BEGINNING
         """Of the newest turn that is known here."""
         self._charter = Charter()
@@ -224,7 +224,6 @@ class RecordsEngine(GroupCommit):
 
     async def last_position(self) -> int:
         await self._now()
-        # An empty queue's is the beginning: nobody knows what number the first commit will have.
         newest = await settled_commit(self._store, self._services)
         return position_of(newest, EVENTS_PER_COMMIT - 1) if newest else 0
 
@@ -330,11 +329,10 @@ class RecordsEngine(GroupCommit):
             try:
                 await self._take_turn(run)
             except StoreFull as error:
-                adding = [request for request in run if isinstance(request.work, ADDING)]
-                self._fail(adding or run, error)
                 # The others need no room, and did not ask for any.
-                rest = [one for one in run if not isinstance(one.work, ADDING)]
-                await self._serve(rest if adding else [])
+                adding, others = parted(run)
+                self._fail(adding or run, error)
+                await self._serve(others if adding else [])
             except PenstockError as error:
                 # What came before stands and was answered; what comes after has its own luck.
                 self._fail(run, error)
@@ -377,7 +375,8 @@ class RecordsEngine(GroupCommit):
             self._listeners.tell(turn.events)
 
     def _new_turn(self, works: list[Work]) -> Turn:
-        return Turn(works, self._services.luck, self._writer, self._services.new_secret())
+        id, seconds = self._services.new_secret(), self.capabilities.log_retention_seconds
+        return Turn(works, self._services.luck, self._writer, id[:ID_CHARACTERS], seconds)
 
     async def _require_time(self) -> None:
         if self._store.has_own_clock:

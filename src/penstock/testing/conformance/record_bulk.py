@@ -42,7 +42,9 @@ class RecordBulkConformance:
             holds=[HoldChange(hold.tenant, SCOPE, None, hold) for hold in holds],
             counts=counts,
             departures=left,
-            remembered=[Remembered(one.tenant, one.id, Departed(EPOCH + 600, ("call",))) for one in many],
+            remembered=[
+                Remembered(one.tenant, one.id, Departed(EPOCH + 600, ("call",))) for one in many
+            ],
             sides={f"data/{one.id}": None for one in many},
         )
         assert len(await store.commits(0, 9)) == 1

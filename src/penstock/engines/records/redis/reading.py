@@ -29,7 +29,8 @@ LISTED_AT_ONCE_MAX: Final = 10_000
 waiting, it is the records as of one moment, each as it is a moment later."""
 LARGE_SURVEY_BYTES: Final = 65_536
 RECORDS_PER_READ: Final = 1_000
-COMMITS_PER_VACUUM: Final = 1_000
+BUCKETS_PER_VACUUM: Final = 30
+"""Of commits, and as many departures: what one step of a vacuum takes away."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _fields: Final = msgspec.msgpack.Decoder(list[str]).decode
@@ -119,7 +120,7 @@ class Reader:
         ]
 
     async def commit(self, number: int) -> bytes | None:
-        value = await self._connection.ask("GET", self._keys.commit(number))
+        value = await self._connection.run("commit", number)
         return None if value is None else events_in(value)
 
     async def first_commit(self) -> int:
@@ -136,7 +137,7 @@ class Reader:
         dropped, is_more = 0, True
         while is_more:
             gone, is_more = await self._connection.run(
-                "vacuum", repr(written_before), below, COMMITS_PER_VACUUM
+                "vacuum", repr(written_before), below, BUCKETS_PER_VACUUM
             )
             dropped += gone
         await self._connection.run("forget_sides", repr(released_before))

@@ -79,4 +79,3 @@ def _parts(version: str) -> tuple[int, ...]:
 async def _setting(connection: Connection, name: str) -> str:
     found: list[bytes] = await connection.ask("CONFIG", "GET", name)
     return found[1].decode() if found else ""
-

@@ -72,7 +72,7 @@ class Vacuum:
         now = self._clock.now()
         await drop_silent(self._charter.current.consumers, now, self._charter.take)
         await self._finish()
-        horizon = now - self._charter.current.settings.log_retention_seconds
+        horizon = now - self._charter.current.settings.retention_seconds()
         reached = [position for position, _ in self._charter.current.consumers.values()]
         below = min([position_at(horizon), *reached])
         looked_at = min(map(time_of, reached), default=inf)
