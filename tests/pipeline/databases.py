@@ -19,7 +19,7 @@ from penstock.kernel.events import Claimed
 from penstock.wire.task import decode_task, encode_task
 from tests.pipeline.backends import SINGLE, SQLITE, TASKS, Backend, Stored
 from tests.records.postgres_stores import OnTestClock
-from tests.records.redis_stores import TimedRedis
+from tests.records.redis_stores import TimedRedis, stored_commits
 from tests.servers.postgres import Postgres
 from tests.servers.redis import Redis
 
@@ -42,9 +42,7 @@ def on_redis(server: str) -> Backend:
     def stored(folder: Path) -> Iterator[Stored]:
         root = f"{{{_name(folder)}}}/"
         with redis.Redis.from_url(server) as client:
-            for number in client.zrange(f"{root}commits", 0, -1):
-                value: bytes = client.get(f"{root}commit/{int(number)}")
-                yield _commit(int(number), value.split(b"/", 2)[2])
+            yield from (_commit(*one) for one in stored_commits(client, root))
 
     return Backend(
         "redis",

@@ -502,8 +502,8 @@ def lose_answers(monkeypatch: pytest.MonkeyPatch, script: str, times: int) -> No
     """The server does it, and nobody is told."""
     run_once, left = Connection.run_once, [None] * times
 
-    async def run_and_lose(self: Connection, name: str, *arguments: Any) -> Any:
-        answer = await run_once(self, name, *arguments)
+    async def run_and_lose(self: Connection, name: str, *arguments: Any, adds: bool = False) -> Any:
+        answer = await run_once(self, name, *arguments, adds=adds)
         if name == script and left:
             left.pop()
             raise StoreUnavailable(self.name, "", "the connection broke")

@@ -137,8 +137,8 @@ async def test_a_call_ends_although_the_server_has_lost_much(server: OwnRedis) -
     async with penstock.open(server.url) as queue, penstock.open(server.url) as other:
         async with asyncio.timeout(HANG_SECONDS), asyncio.TaskGroup() as group:
             call = group.create_task(queue.call("work", timeout_seconds=100 * HANG_SECONDS))
-            while not [job async for job in other.jobs()]:
-                await asyncio.sleep(0)
+            async with aclosing(other.events("beginning")) as stream:  # type: ignore[type-var]
+                await anext(stream)
             save(server)
             for _ in range(10):
                 await other.pause("elsewhere")
@@ -207,5 +207,6 @@ async def test_the_pipeline_reads_across_the_numbers_that_a_restart_has_skipped(
         assert backwards == forwards[::-1]
         steps, first = 0, span.first
         while first <= span.last:
-            first, steps = await source.up_to_commits(Span(first, span.last), written) + 1, steps + 1
+            first = await source.up_to_commits(Span(first, span.last), written) + 1
+            steps += 1
         assert steps < 10

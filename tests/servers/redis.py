@@ -68,16 +68,25 @@ class OwnRedis:
 
     def kill(self) -> None:
         """As a power cut would, but for what the kernel has still to write."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-        self._process = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+def own_redis(
+    folder: Path, *settings: str, program: str | None = None
+) -> contextlib.AbstractContextManager[OwnRedis]:
+    """By default it runs Redis; `program` may be Valkey's."""
+    return _own(OwnRedis(folder, *settings, program=program))
+
+
+def own_valkey(folder: Path, *settings: str) -> contextlib.AbstractContextManager[OwnRedis]:
+    return own_redis(folder, *settings, program=valkey_program())
 
 
 @contextlib.contextmanager
-def own_redis(folder: Path, *settings: str, program: str | None = None) -> Iterator[OwnRedis]:
-    """By default it runs Redis; `program` may be Valkey's."""
-    server = OwnRedis(folder, *settings, program=program)
+def _own(server: OwnRedis) -> Iterator[OwnRedis]:
     server.start()
     try:
         yield server

@@ -68,8 +68,13 @@ class StoreMissing(StoreError):
 class StoreFull(StoreError):
     """The store has no space left; free some and try again, nothing was lost."""
 
-    def __init__(self, store: str, key: str) -> None:
-        super().__init__(store, key, "no space left; free some and retry, nothing was lost")
+    def __init__(self, store: str, key: str, *, goes_on: bool = False) -> None:
+        problem = "no space left; free some and retry, nothing was lost"
+        if goes_on:
+            problem += "; only what adds is refused: what is there can be worked off and vacuumed"
+        super().__init__(store, key, problem)
+        self.goes_on = goes_on
+        """Whether everything else can still be done."""
 
 
 class StoreUnfit(StoreError):

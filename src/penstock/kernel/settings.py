@@ -14,6 +14,7 @@ from penstock.kernel.retry import DEFAULT_RETRY, RetryPolicy
 
 HOUR_SECONDS: Final = 3_600.0
 DAY_SECONDS: Final = 24 * HOUR_SECONDS
+WEEK_SECONDS: Final = 7 * DAY_SECONDS
 
 RETENTION_SECONDS_MIN: Final = HOUR_SECONDS
 """Nobody deletes from the log what is younger, whatever is set."""
@@ -32,8 +33,8 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     """Results beyond this are not kept in memory but read back from the log."""
     clock_skew_seconds: float = 2.0
     """How far clocks may differ; a lease is dead this long after it ran out."""
-    log_retention_seconds: float = 7 * DAY_SECONDS
-    """How long the log is kept below a checkpoint."""
+    log_retention_seconds: float | None = None
+    """How long the log is kept below a checkpoint; None: as the backend does, most for a week."""
     default_max_attempts: int = DEFAULT_ATTEMPTS
     """Of jobs that do not say how often they may be tried."""
     default_timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
@@ -46,7 +47,7 @@ class Settings(Struct, frozen=True, omit_defaults=True):
             raise InvalidJob("default_retry", self.default_retry, "a penstock.RetryPolicy")
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if name == "default_retry":
+            if name == "default_retry" or (name == "log_retention_seconds" and value is None):
                 continue
             # Stored as it will be read, so that all have the same bytes.
             if name.endswith("_seconds"):
@@ -58,8 +59,12 @@ class Settings(Struct, frozen=True, omit_defaults=True):
         for name in ("default_max_attempts", "default_timeout_seconds"):
             if getattr(self, name) == 0:
                 raise InvalidJob(name, 0, "it must be more than 0")
-        if self.log_retention_seconds < RETENTION_SECONDS_MIN:
+        if self.retention_seconds() < RETENTION_SECONDS_MIN:
             raise InvalidJob("log_retention_seconds", self.log_retention_seconds, "at least 3600")
+
+    def retention_seconds(self, unset: float = WEEK_SECONDS) -> float:
+        """How long the log is kept; `unset` is what the backend does where nobody has said."""
+        return unset if self.log_retention_seconds is None else self.log_retention_seconds
 
 
 DEFAULT_SETTINGS: Final = Settings()

@@ -16,7 +16,7 @@ from penstock.kernel.departures import Departed
 from penstock.kernel.events import Cancelled, EndEvent, Event, JobEvent
 from penstock.kernel.job import Job, State
 from penstock.kernel.moves import Move
-from penstock.kernel.settings import Settings
+from penstock.kernel.settings import WEEK_SECONDS, Settings
 from penstock.kernel.tenancy import Hold, Scope
 
 Answer = TypeVar("Answer")
@@ -64,6 +64,11 @@ class Capabilities(Struct, frozen=True):
     listing: Literal["oldest_first", "by_name"] = "oldest_first"
     """The order of jobs in a list. Oldest first: that in which their lives began, and those of
     imports that are not admitted yet behind them. By name: that of their objects."""
+    log_retention_seconds: float = WEEK_SECONDS
+    """How long events are kept unless it is configured."""
+    works_when_full: bool = False
+    """Where there is no room left only what adds is refused: jobs that are there can be claimed,
+    kept, ended and vacuumed."""
 
 
 class TypeStats(Struct, frozen=True):

@@ -237,6 +237,9 @@ class Change(Struct, frozen=True):
     charter_closes: bool = False
     """Whether what was decided under the charter before must have been written or taken back by
     then, in callers' transactions too: the new one refuses what that one let in."""
+    vacuum_before: float = 0.0
+    vacuum_below: int = 0
+    """Commits that are older and have a lower number can go, now or at a vacuum."""
 
 
 class Collided(StoreUnavailable):

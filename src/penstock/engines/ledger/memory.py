@@ -156,7 +156,7 @@ class MemoryJournal:
     async def vacuum(self, execute: Execute) -> VacuumReport:
         # Asked for its answer's sake: the settings are those of now, and the queue is open.
         await execute(Expire(SYSTEM_TENANT))
-        horizon = self._services.clock.now() - self.state.settings.log_retention_seconds
+        horizon = self._services.clock.now() - self.state.settings.retention_seconds()
         deleted = await sweep_imports(self._shared.side, lambda: self.state, execute, horizon)
         return VacuumReport(self._shared.first_commit, import_objects=deleted)
 

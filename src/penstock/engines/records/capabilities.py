@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from penstock.kernel.settings import WEEK_SECONDS
 from penstock.ports.backend import Capabilities
 
 
@@ -15,6 +16,8 @@ def record_capabilities(
     durability: Literal["strict", "relaxed"],
     multi_process: bool = True,
     batches_at_once: int = 1,
+    works_when_full: bool = False,
+    log_retention_seconds: float = WEEK_SECONDS,
 ) -> Capabilities:
     return Capabilities(
         backend=backend,
@@ -30,4 +33,6 @@ def record_capabilities(
         multi_process=multi_process,
         offload=True,
         batches_at_once=batches_at_once,
+        works_when_full=works_when_full,
+        log_retention_seconds=log_retention_seconds,
     )

@@ -28,12 +28,12 @@ from penstock.engines.presence import Presence
 from penstock.engines.records import views
 from penstock.engines.records.colliders import Colliders
 from penstock.engines.records.commit_reader import CommitReader, settled_commit
-from penstock.engines.records.needs import Look, runs, wanted_by
-from penstock.engines.records.turns import Turn, charter_in
+from penstock.engines.records.needs import Look, parted, runs, wanted_by
+from penstock.engines.records.turns import ID_CHARACTERS, Turn, charter_in
 from penstock.engines.records.vacuum import Vacuum
 from penstock.engines.requests import Request, Work, weighed
 from penstock.engines.side import SideObjects
-from penstock.errors import PenstockError, QueueClosed, StoreUnavailable, Unsupported
+from penstock.errors import PenstockError, QueueClosed, StoreFull, StoreUnavailable, Unsupported
 from penstock.kernel.commands import Command, Enqueue, ImportCommand, Outcome, Receipt
 from penstock.kernel.events import EVENTS_PER_COMMIT, Event, JobEvent, position_of
 from penstock.kernel.job import Job
@@ -90,7 +90,7 @@ class RecordsEngine(GroupCommit):
         self._side = SideObjects(
             store.side, services, self._clock, lambda: self._charter.swept_before
         )
-        self._writer = services.new_secret()
+        self._writer = services.new_secret()[:ID_CHARACTERS]
         self._stamp = THE_BEGINNING
         """Of the newest turn that is known here."""
         self._charter = Charter()
@@ -229,7 +229,6 @@ class RecordsEngine(GroupCommit):
 
     async def last_position(self) -> int:
         await self._now()
-        # Before the first commit it is the beginning: nobody knows what number that will have.
         newest = await settled_commit(self._store, self._services)
         return position_of(newest, EVENTS_PER_COMMIT - 1) if newest else 0
 
@@ -313,8 +312,7 @@ class RecordsEngine(GroupCommit):
 
     def _begin_again(self, head: Head) -> None:
         """The store was restored from an older state: what was known of later commits is void."""
-        lost = (self.capabilities.backend, head.commit, self._noticed)
-        logger.warning("%s has lost what came after commit %d, up to %d", *lost)
+        logger.warning("%s has lost all after commit %d", self.capabilities.backend, head.commit)
         self._noticed, self._seen, self._charter_version = head.commit, head.readable, 0
         self._listeners.reached = -1
         self._note_readable(head.readable)
@@ -337,6 +335,11 @@ class RecordsEngine(GroupCommit):
         for run in runs(requests):
             try:
                 await self._take_turn(run)
+            except StoreFull as error:
+                # The others need no room, and did not ask for any.
+                adding, others = parted(run)
+                self._fail(adding or run, error)
+                await self._serve(others if adding else [])
             except PenstockError as error:
                 # What came before stands and was answered; what comes after has its own luck.
                 self._fail(run, error)
@@ -382,7 +385,8 @@ class RecordsEngine(GroupCommit):
             self._listeners.tell(turn.events)
 
     def _new_turn(self, works: list[Work]) -> Turn:
-        return Turn(works, self._services.luck, self._writer, self._services.new_secret())
+        id, seconds = self._services.new_secret(), self.capabilities.log_retention_seconds
+        return Turn(works, self._services.luck, self._writer, id[:ID_CHARACTERS], seconds)
 
     async def _require_time(self) -> None:
         if self._store.has_own_clock:

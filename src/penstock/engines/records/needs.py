@@ -68,6 +68,10 @@ _CHARTER_COMMANDS: Final = (
 )  # fmt: skip
 
 
+_ADDING: Final = (Enqueue, Adopt, CarryKeys, CarryDepartures)
+"""What takes room; everything else changes or lets go what is there."""
+
+
 class Look(Query):
     """A read of some jobs, by tenant and id; without any, only the time and charter."""
 
@@ -106,6 +110,12 @@ def runs(requests: list[Request]) -> Iterator[list[Request]]:
             run = []
     if run:
         yield run
+
+
+def parted(requests: list[Request]) -> tuple[list[Request], list[Request]]:
+    """Those that may add something, which takes room, and those that do not."""
+    adding = [request for request in requests if isinstance(request.work, _ADDING)]
+    return adding, [one for one in requests if not isinstance(one.work, _ADDING)]
 
 
 def is_read(works: list[Work]) -> bool:

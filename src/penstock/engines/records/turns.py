@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from penstock.engines.records.charters import charter_of, prepared
 from penstock.engines.records.needs import is_read, need_of
@@ -17,7 +17,7 @@ from penstock.engines.requests import Spoiled, Work, decide_all
 from penstock.kernel.batch import Batch
 from penstock.kernel.changes import Changes
 from penstock.kernel.commands import Expire
-from penstock.kernel.events import Event
+from penstock.kernel.events import Event, commit_of
 from penstock.kernel.job import Job, State
 from penstock.kernel.stamps import THE_BEGINNING, Stamp, next_stamp
 from penstock.kernel.state import QueueState
@@ -42,6 +42,9 @@ from penstock.wire.commit import CHAIN_START, Unencodable, encode_commit
 from penstock.wire.level import level_of
 from penstock.wire.record import Charter, decode_charter, encode_charter
 
+ID_CHARACTERS: Final = 16
+"""Of writers and commits: nobody has to guess them, and every commit has both."""
+
 
 class Turn:
     """What one batch asks, decides and answers; again from the start if it has to be."""
@@ -52,6 +55,7 @@ class Turn:
         luck: Callable[[], float],
         writer: str,
         commit_id: str,
+        retention_seconds: float,
     ) -> None:
         self.answers: list[Any] = []
         self.events: list[Event] = []
@@ -64,6 +68,8 @@ class Turn:
         self.is_read = is_read(self._works)
         self._luck = luck
         self._writer = writer
+        self._retention_seconds = retention_seconds
+        """Of events, where nothing else is configured."""
         self._commit_id = commit_id
         self.head = Head(0, 0.0, 0, b"", 0, 0)
         self._departed_asked: Sequence[tuple[str, str]] = ()
@@ -175,6 +181,9 @@ class Turn:
             sides={**dict.fromkeys(_newly_named(changes)), **state.released},
             lapsed_at=self.stamp.at,
             charter_closes=state.moves != before.moves or state.swept_before != before.swept_before,
+            vacuum_before=self.stamp.at
+            - self.charter.settings.retention_seconds(self._retention_seconds),
+            vacuum_below=first_needed(self.charter, self.head),
         )
 
     def _unheard(self, puts: Sequence[Put], found: Found) -> Iterator[Unheard]:
@@ -197,6 +206,15 @@ class Turn:
 
 def charter_in(head: Head) -> Charter:
     return decode_charter("the charter", head.charter) if head.charter else Charter()
+
+
+def first_needed(charter: Charter, head: Head) -> int:
+    """What is below this can be vacuumed if it is old: the newest, or what a consumer has read.
+
+    What can't be read yet may be there one day with a lower number, however old.
+    """
+    reached = (commit_of(position) for position, _ in charter.consumers.values())
+    return min([head.readable, *reached])
 
 
 def _removals(changes: Changes, versions: dict[int, int]) -> Iterator[Removal]:

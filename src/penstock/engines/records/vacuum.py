@@ -16,11 +16,11 @@ from contextlib import suppress
 from penstock.engines.calibration import CommitClock
 from penstock.engines.consumers import Execute, drop_silent
 from penstock.engines.names import DATA
-from penstock.engines.records.turns import charter_in
+from penstock.engines.records.turns import charter_in, first_needed
 from penstock.errors import StoreFull
 from penstock.kernel.commands import Expire, Sweep
 from penstock.kernel.decide import named_at
-from penstock.kernel.events import SYSTEM_TENANT, commit_of
+from penstock.kernel.events import SYSTEM_TENANT
 from penstock.ports.backend import VacuumReport
 from penstock.ports.records import RecordStore
 from penstock.wire.record import Charter
@@ -38,11 +38,9 @@ class Vacuum:
             await self._execute(Expire(SYSTEM_TENANT))
             await drop_silent((await self._charter()).consumers, self._clock.now(), self._execute)
         charter = await self._charter()
-        horizon = self._clock.now() - charter.settings.log_retention_seconds
-        reached = [commit_of(position) for position, _ in charter.consumers.values()]
-        head = await self._store.head()
-        # What can't be read yet may be there one day with a lower number, however old.
-        below = min([head.readable, *reached])
+        unset = self._store.capabilities.log_retention_seconds
+        horizon = self._clock.now() - charter.settings.retention_seconds(unset)
+        below = first_needed(charter, await self._store.head())
         commits = await self._store.vacuum(horizon, below, horizon)
         data_objects = await self._sweep(horizon, charter.settings.clock_skew_seconds)
         return VacuumReport(

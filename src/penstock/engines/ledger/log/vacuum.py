@@ -54,7 +54,7 @@ class Vacuum:
         await execute(Expire(SYSTEM_TENANT))
         await drop_silent(current().consumers, self._clock.now(), execute)
         state = current()
-        horizon = self._clock.now() - state.settings.log_retention_seconds
+        horizon = self._clock.now() - state.settings.retention_seconds()
         floor = await self._raise_floor(state, horizon)
         log_objects = await self._delete_log(floor)
         import_objects = await sweep_imports(self._store, current, execute, horizon)

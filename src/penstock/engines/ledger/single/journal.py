@@ -164,7 +164,7 @@ class SingleJournal(StoredJournal):
         # Asked for its answer's sake: the settings are those of now.
         await execute(Expire(SYSTEM_TENANT))
         await drop_silent(self.state.consumers, self.clock.now(), execute)
-        horizon = self.clock.now() - self.state.settings.log_retention_seconds
+        horizon = self.clock.now() - self.state.settings.retention_seconds()
         imported = await sweep_imports(self._store, lambda: self.state, execute, horizon)
         swept = await sweep_data(self._store, lambda: self.state, execute, horizon)
         written_before = horizon - self.state.settings.clock_skew_seconds

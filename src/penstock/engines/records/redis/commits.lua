@@ -1,7 +1,20 @@
 -- The first commits after a number that are readable. ARGV: the number, how many.
-local found = redis.call(
-  'ZRANGEBYSCORE', root .. 'commits', '(' .. ARGV[1], head()[5], 'LIMIT', 0, ARGV[2])
-local keys = {}
-for place, number in ipairs(found) do keys[place] = root .. 'commit/' .. number end
-local lengths, bytes = joined(values_of(keys))
-return {table.concat(found, ','), lengths, bytes}
+local after, readable, most = tonumber(ARGV[1]), head()[5], tonumber(ARGV[2])
+local numbers, found = {}, {}
+local from = bucket_of(after + 1)
+while #found < most and from do
+  local next_from
+  for _, bucket in ipairs(redis.call(
+    'ZRANGEBYSCORE', root .. 'buckets', from, bucket_of(readable), 'LIMIT', 0, 4)) do
+    for _, commit in ipairs(commits_in(bucket)) do
+      if commit.number > after and commit.number <= readable and #found < most then
+        numbers[#numbers + 1] = digits(commit.number)
+        found[#found + 1] = events_of(commit)
+      end
+    end
+    next_from = '(' .. bucket
+  end
+  from = next_from
+end
+local lengths, bytes = joined(found)
+return {table.concat(numbers, ','), lengths, bytes}

@@ -2,9 +2,10 @@
 
 Only we know what may be repeated, so the client library repeats nothing (reaching.py). Reads are,
 for a while; a turn's write is until it was answered, since it is written once however often it
-arrives. A server that says READONLY was a master before, so its connections are given up; one that
-says MOVED tells who has the queue's slot, and since a queue has one slot that is all there is to
-a cluster.
+arrives. A server that says READONLY was a master before, so its connections are given up. In a
+cluster a node that says MOVED tells who has the queue's slot, and a queue has one slot. All nodes
+are remembered: when the one that has it is gone, the next one is asked, until one of them knows who
+has it now.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import TimeoutError as NoAnswer
 
 from penstock.engines.records.redis.reaching import AnyClient, reach
-from penstock.engines.records.redis.scripts import script
+from penstock.engines.records.redis.scripts import Room, script
 from penstock.errors import PenstockError, StoreDenied, StoreError, StoreFull, StoreUnavailable
 from penstock.runtime.services import Services
 
@@ -66,11 +67,22 @@ _CODE: Final = re.compile(r"(?:^|-)([A-Z]{3,})\b")
 """Of what the server refused; within a script, it stands after a dash."""
 
 
+def facts_in(info: bytes) -> dict[str, str]:
+    """What the server says of itself, line by line."""
+    pairs = (line.partition(":") for line in info.decode().splitlines())
+    return {name: value for name, mark, value in pairs if mark}
+
+
 class Connection:
     def __init__(self, server: str | AnyClient, root: str, services: Services) -> None:
         self._root = root
         self._services = services
         self.name, self._pool = reach(server)
+        self._pool.connection_kwargs["redis_connect_func"] = self._introduce
+        self._nodes = [_place(self._pool)]
+        """Where to ask for the queue: what was given first, then all nodes of a cluster."""
+        self.works_when_full = False
+        """Whether the server can be told of each script if it may go on without memory."""
         self._is_closing = False
         self._calls = 0
         self._is_idle = asyncio.Event()
@@ -84,6 +96,11 @@ class Connection:
                 await self._is_idle.wait()
         await self._pool.aclose()
 
+    @property
+    def place(self) -> object:
+        """Another one if the queue is found elsewhere."""
+        return self._pool
+
     def pubsub(self) -> PubSub:
         return Redis(connection_pool=self._pool).pubsub()
 
@@ -95,9 +112,9 @@ class Connection:
         """One script that may be repeated."""
         return await self._patiently(lambda: self.run_once(name, *arguments), PATIENCE_SECONDS)
 
-    async def run_until_answered(self, name: str, *arguments: str | bytes | int) -> Any:
-        """One script whose outcome has to be known."""
-        return await self._patiently(lambda: self.run_once(name, *arguments), inf)
+    async def run_until_answered(self, name: str, *arguments: str | bytes | int, adds: bool) -> Any:
+        """One script whose outcome has to be known; one that adds is refused by a full server."""
+        return await self._patiently(lambda: self.run_once(name, *arguments, adds=adds), inf)
 
     async def delete_all(self) -> None:
         """Everything whose name begins with the queue's root."""
@@ -112,16 +129,17 @@ class Connection:
                 return
 
     async def ask_once(self, *command: str | bytes | int) -> Any:
-        with self._calling():
+        with self._calling() as pool:
             try:
                 return await self._execute(*command)
             except (RedisError, OSError) as error:
-                await self._follow(error)
+                await self.follow(error, pool)
                 raise self.translate(error) from error
 
-    async def run_once(self, name: str, *arguments: str | bytes | int) -> Any:
-        one = script(name)
-        with self._calling():
+    async def run_once(self, name: str, *arguments: str | bytes | int, adds: bool = False) -> Any:
+        room = Room.ADDS if adds else Room.SPARES
+        one = script(name, room if self.works_when_full else Room.UNSAID)
+        with self._calling() as pool:
             try:
                 try:
                     return await self._execute("EVALSHA", one.digest, 1, self._root, *arguments)
@@ -129,7 +147,7 @@ class Connection:
                     # A server that was restarted, or has just become master, has none.
                     return await self._execute("EVAL", one.text, 1, self._root, *arguments)
             except (RedisError, OSError) as error:
-                await self._follow(error)
+                await self.follow(error, pool)
                 raise self.translate(error) from error
 
     async def greet(self) -> None:
@@ -149,7 +167,7 @@ class Connection:
         if isinstance(error, _DENIED) or said & _SAID_DENIED or _DENIED_WITHIN.search(text):
             return StoreDenied(self.name, "", text)
         if isinstance(error, OutOfMemoryError) or "OOM" in said:
-            return StoreFull(self.name, "")
+            return StoreFull(self.name, "", goes_on=self.works_when_full)
         if _is_of_tls(error):
             return StoreError(self.name, "", f"no TLS connection: {text}")
         if isinstance(error, _FOR_NOW) or said & _SAID_FOR_NOW:
@@ -159,13 +177,13 @@ class Connection:
         return StoreError(self.name, "", text)
 
     @contextlib.contextmanager
-    def _calling(self) -> Iterator[None]:
+    def _calling(self) -> Iterator[ConnectionPool]:
         if self._is_closing:
             raise StoreError(self.name, "", "it was closed")
         self._calls += 1
         self._is_idle.clear()
         try:
-            yield
+            yield self._pool
         finally:
             self._calls -= 1
             if self._calls == 0:
@@ -186,15 +204,45 @@ class Connection:
         except TimeoutError:
             raise NoAnswer(f"no answer in {ANSWER_SECONDS_MAX:g} s") from None
 
-    async def _follow(self, error: RedisError | OSError) -> None:
-        """Where the queue is now, as far as the server has said."""
+    async def _introduce(self, connection: Any) -> None:
+        """Asks a server that was just connected to which process of it this is (`run`), and, if it
+        is a node of a cluster, for the others."""
+        await connection.on_connect()
+        await connection.send_command("INFO", "server")
+        facts = facts_in(await connection.read_response())
+        connection.run = facts.get("run_id", "")
+        if facts.get("redis_mode") == "cluster":
+            await connection.send_command("CLUSTER", "SLOTS")
+            for _, _, *nodes in await connection.read_response():
+                for host, port, *_ in nodes:
+                    # A node that does not know its own name is where we have asked.
+                    node = ((host or b"").decode() or connection.host, port)
+                    if node not in self._nodes:
+                        self._nodes.append(node)
+
+    async def follow(self, error: RedisError | OSError, place: object) -> None:
+        """Where the queue is now, as far as the server has said; or whom to ask, if it is gone.
+
+        `place` is where it was when the call that failed began: others may have followed already.
+        """
         pool = self._pool
+        if place is not pool:
+            return
         if isinstance(error, MovedError):
-            place = {**pool.connection_kwargs, "host": error.host, "port": error.port}
-            self._pool = ConnectionPool(connection_class=pool.connection_class, **place)
-            await pool.aclose()
+            await self._go_to((error.host or _place(pool)[0], error.port))
         elif "READONLY" in _codes(error) or isinstance(error, ReadOnlyError):
             await pool.disconnect()
+        elif isinstance(error, ConnectionLost | NoAnswer | OSError) and len(self._nodes) > 1:
+            node = _place(pool)
+            at = self._nodes.index(node) if node in self._nodes else -1
+            await self._go_to(self._nodes[(at + 1) % len(self._nodes)])
+
+    async def _go_to(self, node: tuple[str, int]) -> None:
+        before = self._pool
+        place = {**before.connection_kwargs, "host": node[0], "port": node[1]}
+        self._pool = ConnectionPool(connection_class=before.connection_class, **place)
+        # Calls that are under way may still be answered there.
+        await before.disconnect(inuse_connections=False)
 
     async def _patiently(self, act: Callable[[], Awaitable[Answer]], seconds_max: float) -> Answer:
         clock = self._services.clock
@@ -208,6 +256,11 @@ class Connection:
                 if self._is_closing or clock.elapsed() + seconds > until:
                     raise
             await clock.sleep(seconds)
+
+
+def _place(pool: ConnectionPool) -> tuple[str, int]:
+    said = pool.connection_kwargs
+    return said.get("host", "localhost"), int(said.get("port", 6379))
 
 
 def _codes(error: BaseException) -> set[str]:

@@ -4,7 +4,8 @@ All begin with `{prefix}/`: the braces are a hash tag, which keeps them on one n
 No tenant, id, queue or type has a slash; a key or a claim is any text and comes last.
 
     format                          the level of what is here
-    head                            hash: number, commit, at, completed, first_commit
+    head                            hash: number, run (of the server, which gave it), commit, at,
+                                    clock, completed, first_commit, events_bytes
     charter                         version, then the charter
     turns                           sorted set of the turns under way, by number
     reserved                        hash: of a turn, how many of the first records of each index it
@@ -22,7 +23,8 @@ No tenant, id, queue or type has a slash; a key or a claim is any text and comes
     lapsing                         sorted set of holds that time alone frees
     tenants                         set of all that ever had a job
     counts/TENANT                   hash: QUEUE/STATE/now and QUEUE/STATE/left
-    commits, commit/NUMBER          sorted set of the commits' numbers; the events of one
+    buckets, bucket/B, commit/NUMBER  sorted set of the buckets that there are; the commits with the
+                                    numbers from B x 32 on; the events of one if they are many
     departed, departure/TENANT/ID   where the histories of jobs that left are: TENANT/ID/LIFE by
                                     last commit; of an id, a hash by life
     forgettable, calls/TENANT/ID    which calls began the lives of jobs that left not long ago, by
@@ -53,7 +55,6 @@ class Keys:
         self.charter = root + "charter"
         self.tenants = root + "tenants"
         self.lapsing = root + "lapsing"
-        self.commits = root + "commits"
         self.departed = root + "departed"
         self.forgettable = root + "forgettable"
         self.sides = root + "sides"
@@ -80,9 +81,6 @@ class Keys:
 
     def counts(self, tenant: str) -> str:
         return f"{self.root}counts/{tenant}"
-
-    def commit(self, number: int) -> str:
-        return f"{self.root}commit/{number}"
 
     def departure(self, name: str) -> str:
         return f"{self.root}departure/{name}"

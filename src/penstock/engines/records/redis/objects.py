@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Final, assert_never
 
+from penstock.engines.names import DATA
 from penstock.engines.records.redis.connection import Connection
 from penstock.engines.records.redis.keys import Keys
 from penstock.engines.records.redis.packing import time_in
@@ -36,7 +37,9 @@ class Objects:
         check_key(key)
         version = self._new_version()
         try:
-            at = await self._connection.run_once("put_object", key, _condition(mode), version, data)
+            at = await self._connection.run_once(
+                "put_object", key, _condition(mode), version, data, adds=key.startswith(DATA)
+            )
         except StoreUnavailable as error:
             raise PutUnknown(self.name, key, str(error)) from error
         if at is None:

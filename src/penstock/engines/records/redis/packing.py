@@ -1,9 +1,11 @@
 """The bytes of what is stored. The scripts read the same places.
 
-A record: version (16 digits), life (18), shelf (1), the lengths of lane (2 bytes), claim (2) and
-key (4, all ones: it has none); then lane, claim, key and body.
+A record: version (16 digits), life (18), shelf (1, a capital if the body is deflated), the lengths
+of lane (2 bytes), claim (2) and key (4, all ones: it has none); then lane, claim, key and body.
 A hold: life (18 digits), `until`, `lapses_at` (empty: none) and the holder's id, between slashes.
-A commit: its mark and its time, each before a slash; then the events.
+The events of a commit: z and the deflated bytes, or r and the bytes as they are.
+A bucket of commits: of each its place in the bucket (1 byte), time (8), length (4), token (12) and
+events; where the length is 0 these are under a name of their own.
 The charter: its version (16 digits), then the charter.
 """
 
@@ -16,6 +18,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from penstock.engines.records.redis.deflating import deflated, inflated
 from penstock.engines.records.redis.keys import LIFE_DIGITS, hold_parts
 from penstock.kernel.departures import Departed
 from penstock.kernel.tenancy import Hold
@@ -31,6 +34,7 @@ _LETTERS: Final = {
     Shelf.PENDING: b"p", Shelf.RUNNING: b"r", Shelf.COMPLETED: b"c", Shelf.DEAD: b"d",
     Shelf.ARCHIVED: b"a",
 }  # fmt: skip
+_ENDED: Final = (Shelf.COMPLETED, Shelf.DEAD, Shelf.ARCHIVED)
 _SHELVES: Final = {letter: shelf.value for shelf, letter in _LETTERS.items()}
 
 
@@ -48,18 +52,24 @@ def record_bytes(record: Record, lane: bytes, version: str, life: str) -> bytes:
     claim = record.claim.encode() if record.claim else b""
     key = b"" if record.key is None else record.key.encode()
     key_length = _NO_KEY if record.key is None else len(key)
+    letter, body = _LETTERS[record.shelf], record.body
+    if record.shelf in _ENDED and (small := deflated(body)) is not None:
+        # Of those there are the most, and nobody is about to read them.
+        letter, body = letter.upper(), small
     header = _RECORD.pack(
-        version.encode(), life.encode(), _LETTERS[record.shelf], len(lane), len(claim), key_length
+        version.encode(), life.encode(), letter, len(lane), len(claim), key_length
     )
-    return b"".join((header, lane, claim, key, record.body))
+    return b"".join((header, lane, claim, key, body))
 
 
 def stored_in(value: bytes) -> tuple[Stored, Located]:
     digits, life, letter, lane_length, claim_length, key_length = _RECORD.unpack_from(value)
-    shelf, version = _SHELVES[letter], int(digits)
+    shelf, version = _SHELVES[letter.lower()], int(digits)
     lane_end = _RECORD.size + lane_length
     claim_end = lane_end + claim_length
     body = value[claim_end + (0 if key_length == _NO_KEY else key_length) :]
+    if letter.isupper():
+        body = inflated(body)
     lane = value[_RECORD.size : lane_end].decode()
     located = Located(version, shelf, lane, value[lane_end:claim_end].decode())
     return Stored(int(life), version, shelf, body), located
@@ -98,13 +108,13 @@ def charter_in(value: bytes) -> tuple[bytes, int]:
     return value[VERSION_DIGITS:], int(value[:VERSION_DIGITS])
 
 
-def commit_mark(token: str, at: float) -> str:
-    """How the commit of one turn begins, whatever becomes of its number."""
-    return f"{token}/{at!r}/"
+def packed_events(events: bytes) -> bytes:
+    small = deflated(events)
+    return b"r" + events if small is None else b"z" + small
 
 
 def events_in(value: bytes) -> bytes:
-    return value.split(b"/", 2)[2]
+    return inflated(value[1:]) if value.startswith(b"z") else value[1:]
 
 
 def calls_text(departed: Departed) -> str:

@@ -39,12 +39,90 @@ end
 -- Tells those who listen. What is done is done, also where nobody may be told: they look, too.
 local function announce(writer) redis.pcall('PUBLISH', root .. 'changed', writer) end
 
--- Calls a command for many arguments, some at a time.
-local function call_many(command, key, arguments)
-  for first = 1, #arguments, CHUNK do
-    local last = math.min(first + CHUNK - 1, #arguments)
-    redis.call(command, key, unpack(arguments, first, last))
+-- Commits lie in buckets; see packing.py for the bytes.
+local BUCKET = 32
+local APART_BYTES = 4096 -- events that are more than this have a name of their own
+local FRAME = '>BdI4'
+
+local function bucket_of(number) return digits(math.floor(number / BUCKET)) end
+
+-- What is in a bucket, by number.
+local function commits_in(bucket)
+  local value, place, found = redis.call('GET', root .. 'bucket/' .. bucket) or '', 1, {}
+  while place <= #value do
+    local offset, at, length, start = struct.unpack(FRAME, value, place)
+    local stop = start + 12 + length
+    found[#found + 1] = {
+      number = bucket * BUCKET + offset, at = at, bytes = stop - place, is_apart = length == 0,
+      token = string.sub(value, start, start + 11), frame = string.sub(value, place, stop - 1),
+    }
+    place = stop
   end
+  table.sort(found, function(one, other) return one.number < other.number end)
+  return found
+end
+
+local function events_of(commit)
+  if commit.is_apart then return redis.call('GET', root .. 'commit/' .. digits(commit.number)) end
+  return string.sub(commit.frame, 26)
+end
+
+local function commit_numbered(number)
+  for _, commit in ipairs(commits_in(bucket_of(number))) do
+    if commit.number == number then return commit end
+  end
+end
+
+-- Drops commits from the oldest on that were written before a time and are below a number, and not
+-- more buckets than so many. Answers how many went, and if there may be more.
+local function drop_commits(written_before, below, buckets_max)
+  local dropped, last, bytes = 0, nil, 0
+  local buckets = redis.call('ZRANGE', root .. 'buckets', 0, buckets_max - 1)
+  local is_more = #buckets == buckets_max
+  for _, bucket in ipairs(buckets) do
+    local rest = {}
+    for _, commit in ipairs(commits_in(bucket)) do
+      if #rest == 0 and commit.number < below and commit.at < written_before then
+        if commit.is_apart then
+          local name = root .. 'commit/' .. digits(commit.number)
+          bytes = bytes + redis.call('STRLEN', name)
+          redis.call('DEL', name)
+        end
+        dropped, last, bytes = dropped + 1, commit.number, bytes + commit.bytes
+      else
+        rest[#rest + 1] = commit.frame
+      end
+    end
+    if #rest > 0 then
+      if last and bucket_of(last) == bucket then
+        redis.call('SET', root .. 'bucket/' .. bucket, table.concat(rest))
+      end
+      is_more = false
+      break
+    end
+    redis.call('DEL', root .. 'bucket/' .. bucket)
+    redis.call('ZREM', root .. 'buckets', bucket)
+  end
+  if last then
+    -- No higher: who has read the last one that goes misses nothing.
+    local first = tonumber(redis.call('HGET', root .. 'head', 'first_commit') or 1)
+    redis.call('HSET', root .. 'head', 'first_commit', digits(math.max(first, last + 1)))
+    redis.call('HINCRBY', root .. 'head', 'events_bytes', digits(-bytes))
+  end
+  return dropped, is_more
+end
+
+-- Forgets some departures whose events are all gone.
+local function forget_departures(most)
+  local first = redis.call('HGET', root .. 'head', 'first_commit') or '1'
+  local departed = redis.call(
+    'ZRANGEBYSCORE', root .. 'departed', '-inf', '(' .. first, 'LIMIT', 0, most)
+  for _, member in ipairs(departed) do
+    local name, life = string.match(member, '^(.*)/(%d+)$')
+    redis.call('HDEL', root .. 'departure/' .. name, life)
+    redis.call('ZREM', root .. 'departed', member)
+  end
+  return #departed
 end
 
 -- The values of these keys, in order; false where there is none.

@@ -41,20 +41,6 @@ SENTINEL_SECONDS_MAX: Final = 2.0
 SENTINEL_PORT: Final = 26_379
 TLS_FILES: Final = ("ssl_certfile", "ssl_keyfile", "ssl_ca_certs", "ssl_ca_path")
 
-
-async def _introduce(connection: Any) -> None:
-    """Asks a server that was just connected to which process of it this is: `run`."""
-    await connection.on_connect()
-    await connection.send_command("INFO", "server")
-    connection.run = facts_in(await connection.read_response()).get("run_id", "")
-
-
-def facts_in(info: bytes) -> dict[str, str]:
-    """What the server says of itself, line by line."""
-    pairs = (line.partition(":") for line in info.decode().splitlines())
-    return {name: value for name, mark, value in pairs if mark}
-
-
 _OURS: Final[dict[str, Any]] = {
     "retry": Retry(NoBackoff(), 0),
     # Ours is around the whole call: theirs swallows a cancellation now and then (3.11).
@@ -62,7 +48,6 @@ _OURS: Final[dict[str, Any]] = {
     "protocol": 2,
     "socket_connect_timeout": CONNECT_SECONDS_MAX,
     "client_name": "penstock",
-    "redis_connect_func": _introduce,
 }
 _SENTINELS: Final[dict[str, Any]] = {
     "retry": Retry(NoBackoff(), 0),

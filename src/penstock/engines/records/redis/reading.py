@@ -33,7 +33,8 @@ from penstock.ports.records import (
 
 LARGE_SURVEY_BYTES: Final = 65_536
 RECORDS_PER_READ: Final = 1_000
-COMMITS_PER_VACUUM: Final = 1_000
+BUCKETS_PER_VACUUM: Final = 30
+"""Of commits, and as many departures: what one step of a vacuum takes away."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _fields: Final = msgspec.msgpack.Decoder(list[str]).decode
@@ -121,7 +122,7 @@ class Reader:
         ]
 
     async def commit(self, number: int) -> bytes | None:
-        value = await self._connection.ask("GET", self._keys.commit(number))
+        value = await self._connection.run("commit", number)
         return None if value is None else events_in(value)
 
     async def first_commit(self) -> int:
@@ -138,7 +139,7 @@ class Reader:
         dropped, is_more = 0, True
         while is_more:
             gone, is_more = await self._connection.run(
-                "vacuum", repr(written_before), below, COMMITS_PER_VACUUM
+                "vacuum", repr(written_before), below, BUCKETS_PER_VACUUM
             )
             dropped += gone
         await self._connection.run("forget_sides", repr(released_before))

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 
 from msgspec import Struct
+
+
+class Room(StrEnum):
+    """What a script may do where the server has no memory left, as the server is told."""
+
+    UNSAID = ""
+    """As servers before 7.0 do: it is refused when it first writes what takes memory."""
+    ADDS = "#!lua\n"
+    """It is refused before it begins."""
+    SPARES = "#!lua flags=allow-oom\n"
+    """It goes through."""
 
 
 class Script(Struct, frozen=True):
@@ -17,8 +29,8 @@ class Script(Struct, frozen=True):
 
 
 @cache
-def script(name: str) -> Script:
-    text = _read("prelude") + _read(name)
+def script(name: str, room: Room) -> Script:
+    text = room + _read("prelude") + _read(name)
     digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     return Script(name, text, digest)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from typing import Final, Literal
 
-from penstock.engines.records.redis.connection import Connection
-from penstock.engines.records.redis.reaching import facts_in
+from penstock.engines.records.redis.connection import Connection, facts_in
 from penstock.errors import PenstockError, StoreUnfit, Unsupported
 
 logger = logging.getLogger(__name__)
 
 OLDEST: Final = (6, 2)
+TOLD_OF_ROOM: Final = (7, 0)
+"""From here on a script can say that it may go on where no memory is left."""
 Durability = Literal["strict", "relaxed"]
 
 
@@ -19,13 +20,21 @@ async def require_fit(connection: Connection) -> None:
     """Refuses a server that is too old, or one that throws jobs away when it is full."""
     info = facts_in(await connection.ask("INFO"))
     version = info.get("redis_version", "0")
-    if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < OLDEST:
+    if _parts(version) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise Unsupported(f"a queue (it needs {oldest} or newer)", f"Redis {version}")
+    is_limited = int(info.get("maxmemory", 0)) > 0
+    connection.works_when_full = _parts(version) >= TOLD_OF_ROOM
+    if is_limited and not connection.works_when_full:
+        logger.warning(
+            "%s: when it is full nothing can be written, not even an acknowledgement; with Redis "
+            "7.0 or newer, or Valkey, only what adds would be refused",
+            connection.name,
+        )
     policy = info.get("maxmemory_policy", "noeviction")
     if policy == "noeviction":
         return
-    if int(info.get("maxmemory", 0)):
+    if is_limited:
         raise StoreUnfit(
             connection.name,
             f"the server evicts keys when it is full (maxmemory-policy is {policy}, "
@@ -61,6 +70,10 @@ async def durability_of(connection: Connection) -> Durability:
         syncs,
     )
     return "relaxed"
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
 
 
 async def _setting(connection: Connection, name: str) -> str:

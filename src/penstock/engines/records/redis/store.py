@@ -9,8 +9,8 @@ because its process died, is ended by the server's clock. See docs/adr/0008 for 
 
 from __future__ import annotations
 
+import logging
 from functools import partial
-from itertools import count
 from typing import Final
 
 from penstock.engines.records.capabilities import record_capabilities
@@ -24,7 +24,8 @@ from penstock.engines.records.redis.reaching import AnyClient
 from penstock.engines.records.redis.reading import Reader
 from penstock.engines.records.redis.server import Durability, durability_of, require_fit
 from penstock.engines.records.redis.writing import Writing, replaced
-from penstock.errors import NewerFormat, PenstockError
+from penstock.errors import NewerFormat, PenstockError, StoreFull
+from penstock.kernel.settings import DAY_SECONDS
 from penstock.ports.backend import Capabilities
 from penstock.ports.counters import Survey
 from penstock.ports.listing import Page, PageAsked
@@ -43,6 +44,15 @@ from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
 from penstock.stores.layers.retrying import Retrying
 
+logger = logging.getLogger(__name__)
+
+EVENTS_SECONDS: Final = DAY_SECONDS
+"""How long events stay unless something else is configured: they lie in memory."""
+EVENTS_BYTES_MAX: Final = 2 * 1024**3
+EVENTS_WARNED_SHARE: Final = 0.8
+"""What the events of a queue may take; beyond that the oldest go, whatever their age."""
+TOKEN_CHARACTERS: Final = 12
+"""Of what tells a turn from another one that would have its number."""
 FORMAT: Final = 1
 """The level of names and bytes; see keys.py and packing.py."""
 
@@ -53,10 +63,11 @@ class RedisStore:
         self._connect = partial(Connection, server, self._keys.root, services)
         self._connection = self._connect()
         self._reader = Reader(self._connection, self._keys)
+        self._services = services
         self._writer = services.new_secret()
-        self._turns = count()
         self._ear = Ear(self._connection, self._keys.changed, self._writer)
         self._durability: Durability = "relaxed"
+        self._is_warned = False
         self._is_rehearsed = False
         """Whether the server lets us run everything that a write consists of."""
         self._head: Head | None = None
@@ -73,6 +84,8 @@ class RedisStore:
             order="approximate",
             batches_at_once=2,
             durability=self._durability,
+            works_when_full=self._connection.works_when_full,
+            log_retention_seconds=EVENTS_SECONDS,
         )
 
     @property
@@ -173,7 +186,7 @@ class RedisStore:
     async def _find(self, ask: Ask, *, only_looks: bool) -> Finding:
         head = self._head or await self.head()
         while True:
-            token = f"{self._writer}.{next(self._turns)}"
+            token = self._services.new_secret()[:TOKEN_CHARACTERS]
             need = ask(head)
             asked = finding.asked(need, token, only_looks=only_looks)
             found = finding.finding_in(await self._connection.run("find", asked), token, need)
@@ -202,11 +215,35 @@ class RedisStore:
                 await self._release(found)
                 raise
             self._is_rehearsed = True
-        arguments = Writing(self._keys, found, change, located).arguments(self._writer)
-        is_written = bool(await self._connection.run_until_answered("write", *arguments))
+        arguments = Writing(self._keys, found, change, located, EVENTS_BYTES_MAX).arguments(
+            self._writer
+        )
+        adds = any(put.found is None for put in change.puts)
+        run = self._connection.run_until_answered
+        try:
+            is_written, events_bytes = await run("write", *arguments, adds=adds)
+        except StoreFull:
+            await self._release(found)
+            # Now nothing can come of it any more; an earlier try may have, whose answer was lost.
+            is_written, events_bytes = await run("write", *arguments, adds=False)
+            if not is_written:
+                raise
         if is_written:
             self._head = _after(found.head, change)
-        return is_written
+            self._warn_of_events(events_bytes)
+        return bool(is_written)
+
+    def _warn_of_events(self, events_bytes: int) -> None:
+        """Before the oldest go although they are not old enough."""
+        if events_bytes < EVENTS_WARNED_SHARE * EVENTS_BYTES_MAX:
+            self._is_warned = False
+        elif not self._is_warned:
+            self._is_warned = True
+            logger.warning(
+                "%s: the events take %d MiB, of at most %d; the oldest will go before their time, "
+                "and readers that have not read them get Gap",
+                self._connection.name, events_bytes >> 20, EVENTS_BYTES_MAX >> 20,
+            )  # fmt: skip
 
     async def _located(self, found: Finding, change: Change) -> dict[int, packing.Located] | None:
         """Where what is replaced is indexed; None if something is not as it is taken to be.

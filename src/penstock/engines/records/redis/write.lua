@@ -3,8 +3,9 @@
 -- ARGV: the commit, as MessagePack; its events; then the values of its records: of those that must
 -- not be there yet, of those that replace one which begins so, and of others.
 local commit = cmsgpack.unpack(ARGV[1])
-local commit_key = root .. 'commit/' .. commit.number
+local number = tonumber(commit.number)
 local LAPSED_MAX = 100
+local BUCKETS_DROPPED_MAX = 4
 local WORDS_MAX = 4000 -- of one command; above that Lua's stack may not take it
 
 -- Nothing that was written can be taken back, so whatever could fail is looked at before.
@@ -21,7 +22,8 @@ end
 
 if not redis.call('ZSCORE', root .. 'turns', commit.turn) then
   -- Its time was up, or it has been written and nobody was told.
-  return begins_with(redis.call('GET', commit_key), commit.mark) and 1 or 0
+  local written = commit_numbered(number)
+  return {written and written.token == commit.token and 1 or 0, 0}
 end
 redis.call('ZREM', root .. 'turns', commit.turn)
 redis.call('HDEL', root .. 'reserved', commit.turn)
@@ -45,7 +47,7 @@ end
 if not is_as_found() then
   -- Commits that had to wait for it are readable now.
   announce('')
-  return 0
+  return {0, 0}
 end
 
 for _, command in ipairs(commit.before) do redis.call(unpack(command)) end
@@ -101,15 +103,40 @@ for _, name in ipairs(forgotten) do
   redis.call('ZREM', root .. 'forgettable', name)
 end
 
-redis.call('SET', commit_key, commit.mark .. ARGV[2])
-redis.call('ZADD', root .. 'commits', commit.number, commit.number)
+local events, bucket = ARGV[2], bucket_of(number)
+local size = #events + 25
+local frame = struct.pack(
+  FRAME, number % BUCKET, tonumber(commit.at), #events > APART_BYTES and 0 or #events)
+if #events > APART_BYTES then
+  redis.call('SET', root .. 'commit/' .. commit.number, events)
+  events = ''
+end
+redis.call('APPEND', root .. 'bucket/' .. bucket, frame .. commit.token .. events)
+local bytes = redis.call('HINCRBY', root .. 'head', 'events_bytes', size)
 local before = redis.call('HMGET', root .. 'head', 'commit', 'at')
-if tonumber(commit.number) > tonumber(before[1] or 0) then
+if number > tonumber(before[1] or 0) then
   redis.call('HSET', root .. 'head', 'commit', commit.number)
 end
 if tonumber(commit.at) >= tonumber(before[2] or 0) then
   redis.call('HSET', root .. 'head', 'at', commit.at, 'clock', commit.clock)
 end
 redis.call('HINCRBY', root .. 'head', 'completed', commit.completed)
+
+if redis.call('ZADD', root .. 'buckets', bucket, bucket) == 1 then
+  -- A new one, so the one before is full. What was appended to took up to twice its room.
+  local full = redis.call(
+    'ZREVRANGEBYSCORE', root .. 'buckets', '(' .. bucket, '-inf', 'LIMIT', 0, 1)[1]
+  if full then
+    local name = root .. 'bucket/' .. full
+    redis.call('SET', name, redis.call('GET', name))
+  end
+  -- Now and then, and a little at a time, what nobody needs any more goes.
+  local dropped = drop_commits(
+    tonumber(commit.vacuum_before), tonumber(commit.vacuum_below), BUCKETS_DROPPED_MAX)
+  if dropped == 0 and bytes > commit.events_bytes_max then
+    dropped = drop_commits(math.huge, head()[5], BUCKETS_DROPPED_MAX)
+  end
+  if dropped > 0 then forget_departures(BUCKETS_DROPPED_MAX * BUCKET) end
+end
 announce(commit.writer)
-return 1
+return {1, bytes}

@@ -16,9 +16,9 @@ from penstock.engines.records.redis.keys import Keys, hold_name, lane_of, member
 from penstock.engines.records.redis.packing import (
     Located,
     calls_text,
-    commit_mark,
     hold_text,
     life_digits,
+    packed_events,
     record_bytes,
     version_digits,
 )
@@ -41,9 +41,15 @@ class Writing:
     """One change on its way."""
 
     def __init__(
-        self, keys: Keys, finding: Finding, change: Change, located: Mapping[int, Located]
+        self,
+        keys: Keys,
+        finding: Finding,
+        change: Change,
+        located: Mapping[int, Located],
+        events_bytes_max: int,
     ) -> None:
         self._keys = keys
+        self._events_bytes_max = events_bytes_max
         self._finding = finding
         self._change = change
         self._located = located
@@ -71,7 +77,7 @@ class Writing:
         commit = {
             "turn": self._finding.turn,
             "number": str(change.commit),
-            "mark": commit_mark(self._finding.token, change.at),
+            "token": self._finding.token,
             "at": repr(change.at),
             "clock": repr(change.clock),
             "completed": str(change.completed),
@@ -79,6 +85,9 @@ class Writing:
             "remembered_max": REMEMBERED_MAX,
             "forgets": max(FORGOTTEN_MIN, 2 * len(change.remembered)),
             "writer": writer,
+            "vacuum_before": repr(change.vacuum_before),
+            "vacuum_below": str(change.vacuum_below),
+            "events_bytes_max": self._events_bytes_max,
             "new": len(self._new.keys),
             "replaced": self._replaced,
             "compared": self._compared,
@@ -89,7 +98,7 @@ class Writing:
             "lanes": sorted(self._lanes),
         }
         values = self._new.values + self._replacing.values + self._others.values
-        return [_encode(commit), change.events, *values]
+        return [_encode(commit), packed_events(change.events), *values]
 
     def _put(self) -> None:
         """The hot loop of a turn: what records have in common is worked out once."""

@@ -74,7 +74,7 @@ class Vacuum:
         self._charter.require_open()
         now = self._clock.now()
         await drop_silent(self._charter.current.consumers, now, self._charter.take)
-        horizon = now - self._charter.current.settings.log_retention_seconds
+        horizon = now - self._charter.current.settings.retention_seconds()
         reached = [position for position, _ in self._charter.current.consumers.values()]
         limits = _Limits(
             prepared(self._charter.current),
