@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from penstock.engines.records.postgres.arrays import blobs, floats, integers, texts
+from penstock.engines.records.postgres.searching import Kinds, Search, columns
+from penstock.engines.records.postgres.starts import Starts
 from penstock.engines.records.postgres.steps import Row, Rows, Script, Step
 from penstock.kernel.departures import Departed
 from penstock.kernel.tenancy import Hold, Scope
@@ -19,10 +21,8 @@ from penstock.ports.records import (
     Need,
     Remembered,
     Stored,
-    Wanted,
 )
-
-Kinds: TypeAlias = dict[str, Callable[[Any], bytes]]
+from penstock.runtime.clock import SystemClock
 
 _operations: Final = msgspec.json.Decoder(tuple[str, ...])
 
@@ -32,26 +32,41 @@ SCOPE: Final[Kinds] = {
 
 
 class Finder:
-    """Finds what a turn needs: in one exchange, and a second one if keys are involved."""
+    """Finds what a turn needs: in one exchange, and another if keys are involved, or if the
+    candidates fell short."""
 
     def __init__(self, sql: Mapping[str, str]) -> None:
+        self.starts = Starts(SystemClock())
         self._sql = sql
+        self._clock = SystemClock()
 
     def head(self) -> Step:
         return Step(self._sql["head"])
 
-    def find(self, need: Need, number: int | None = None) -> Script[Found]:
-        """Without a number it is given a new one, after all else was found."""
-        # A later row of the same record is the newer one, and those that lock come last.
-        rows: dict[int, Row] = {}
-        steps = list(self._lookups(need))
+    def find(self, need: Need, number: int | None = None, entries_read: int = 0) -> Script[Found]:
+        """Without a number it is given a new one, after all else was found.
+
+        `entries_read` is how many entries of indexes had been read before.
+        """
+        named = list(self._lookups(need))
+        searches = [Search(wanted, self.starts) for wanted in need.wanted]
+        steps = [*named, *(search.first_look(self._sql) for search in searches)]
         draw = [] if number is not None else [Step(self._sql["number"])]
         departed = self._departed(need)
-        draws_now = not need.keys
-        results = yield [*steps, *departed, *(draw if draws_now else ())]
+        began_at = self._clock.elapsed()
+        results = yield [*steps, *departed, *draw]
+        seconds = self._clock.elapsed() - began_at
+        entries = results[-1][0][1] - entries_read if draw else 0
         left = results[len(steps)] if departed else []
-        for found in results[: len(steps)]:
-            rows.update((row[0], row) for row in found)
+        # A later row of the same record is the newer one, and those that lock come last.
+        rows = {row[0]: row for found in results[: len(named)] for row in found}
+        for search, found in zip(searches, results[len(named) : len(steps)], strict=True):
+            search.take(found, entries, seconds)
+        if short := [search for search in searches if search.is_short]:
+            results = yield [*(search.second_look(self._sql) for search in short), *draw]
+            for search, found in zip(short, results, strict=False):
+                search.take_more(found)
+        rows.update((row[0], row[:8]) for search in searches for row in search.rows)
         scopes = _scopes(rows.values(), need.keys)
         holds: list[KeyHold] = []
         if scopes:
@@ -71,8 +86,6 @@ class Finder:
             yield Step(self._sql["by_claim"], claims)
         if need.fronts:
             yield self._fronts(need.fronts)
-        for wanted in need.wanted:
-            yield Step(self._sql[f"candidates{by(wanted)}"], asked(wanted))
 
     def _departed(self, need: Need) -> list[Step]:
         """After the records: what left in between is then found here."""
@@ -88,32 +101,6 @@ class Finder:
     def _holds(self, scopes: Iterable[tuple[str, Scope]]) -> Step:
         wanted = [(tenant, *scope[:2], scope[2].encode()) for tenant, scope in scopes]
         return Step(self._sql["holds"], columns(wanted, **SCOPE))
-
-
-def by(wanted: Wanted) -> str:
-    """How the names of the statements end that go by what is wanted, and read nothing else."""
-    if wanted.queues is not None:
-        return "_of_queues"
-    # Only lane by lane the records of paused queues are not in the way.
-    return "" if wanted.paused else "_of_types"
-
-
-def asked(wanted: Wanted) -> dict[str, Any]:
-    queues = wanted.queues or ()
-    return {
-        "tenant": wanted.tenant,
-        "queues": [queue for queue in queues if queue not in wanted.paused],
-        "types": None if wanted.types is None else list(wanted.types),
-        "paused": sorted(wanted.paused),
-        "due_by": wanted.due_by,
-        "count": wanted.count,
-    }
-
-
-def columns(rows: Sequence[Sequence[Any]], **kinds: Callable[[Any], bytes]) -> dict[str, Any]:
-    """Rows as one array per column, each of its kind."""
-    values = zip(*rows, strict=True)
-    return {name: kind(column) for (name, kind), column in zip(kinds.items(), values, strict=True)}
 
 
 def head_in(rows: Rows) -> Head:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.engines.records.postgres.finding import asked, by, head_in, hold_in, remembered_in
+from penstock.engines.records.postgres.finding import head_in, hold_in, remembered_in
+from penstock.engines.records.postgres.searching import asked, by
 from penstock.engines.records.postgres.statements import Statements
 from penstock.engines.records.postgres.steps import Rows, Script, Step
 from penstock.engines.records.postgres.turning import BEGIN, COMMIT, LOOK

@@ -9,7 +9,8 @@ import msgspec
 from msgspec.structs import astuple
 
 from penstock.engines.records.postgres.arrays import blobs, floats, integers, texts
-from penstock.engines.records.postgres.finding import SCOPE, Kinds, columns
+from penstock.engines.records.postgres.finding import SCOPE
+from penstock.engines.records.postgres.searching import Kinds, columns
 from penstock.engines.records.postgres.steps import Script, Step
 from penstock.kernel.departures import Departed
 from penstock.kernel.events import commit_of
