@@ -11,7 +11,6 @@ import pytest
 
 import penstock
 from penstock import NewJob, Queue
-from penstock.address import parse
 from penstock.engines.records.postgres import steps
 from tests.records.postgres_stores import new_schema
 from tests.servers.postgres import Postgres

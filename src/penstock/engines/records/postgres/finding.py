@@ -23,6 +23,7 @@ from penstock.ports.records import (
     Stored,
 )
 from penstock.runtime.clock import SystemClock
+from penstock.wire.packed import unpack
 
 _operations: Final = msgspec.json.Decoder(tuple[str, ...])
 
@@ -75,7 +76,7 @@ class Finder:
             holds = [hold_in(row) for row in results[0]]
             rows.update((row[8], row[8:]) for row in results[0] if row[8] is not None)
         commit = results[-1][0][0] if number is None else number
-        records = [Stored(row[0], row[1], row[2], row[7]) for row in rows.values()]
+        records = [Stored(row[0], row[1], row[2], body_in(row)) for row in rows.values()]
         return Found(commit, records, holds, [remembered_in(row) for row in left])
 
     def _lookups(self, need: Need) -> Iterable[Step]:
@@ -113,6 +114,10 @@ def _scopes(rows: Iterable[Row], keys: Iterable[tuple[str, Scope]]) -> list[tupl
         if key is not None:
             scopes[tenant, (queue, type, key.decode())] = None
     return list(scopes)
+
+
+def body_in(row: Row) -> bytes:
+    return unpack(f"the record of life {row[0]}", row[7])
 
 
 def remembered_in(row: Row) -> Remembered:

@@ -57,7 +57,8 @@ CROSS JOIN LATERAL (
             head.commit_number, (SELECT number FROM {schema}.commits ORDER BY number DESC LIMIT 1)
         ) AS number,
         CASE WHEN latest.at >= head.at THEN latest.at ELSE head.at END AS at,
-        CASE WHEN latest.at >= head.at THEN latest.clock ELSE head.clock END AS clock
+        CASE WHEN latest.at >= head.at THEN coalesce(latest.clock, latest.at) ELSE head.clock END
+            AS clock
     FROM (SELECT) AS one
     LEFT JOIN LATERAL (
         SELECT at, clock FROM {schema}.commits ORDER BY at DESC LIMIT 1

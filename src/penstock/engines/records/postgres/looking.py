@@ -22,6 +22,7 @@ from penstock.ports.records import (
     Shelf,
     Wanted,
 )
+from penstock.wire.packed import unpack
 
 
 class Looker:
@@ -38,7 +39,7 @@ class Looker:
         rows = yield from self._rows(
             "listing", tenant=tenant, shelves=named, queue=queue, type=type
         )
-        return [row[0] for row in rows]
+        return [unpack("a listed record", row[0]) for row in rows]
 
     def survey(self, tenant: str, at: float) -> Script[Survey]:
         begun = yield [LOOK, self._step("head")]
@@ -80,16 +81,16 @@ class Looker:
         # In this order: what is readable by then is seen by a look that begins afterwards.
         readable = (yield from self.head()).readable
         rows = yield from self._rows("commits", after=after, readable=readable, count=count)
-        return [(number, events) for number, events in rows]
+        return [(number, unpack(f"commit {number}", events)) for number, events in rows]
 
     def commit(self, number: int) -> Script[bytes | None]:
         rows = yield from self._rows("commit", number=number)
-        return rows[0][0] if rows else None
+        return unpack(f"commit {number}", rows[0][0]) if rows else None
 
     def settled_commit(self, number: int) -> Script[bytes | None]:
         """The same, once every turn that is under way has ended."""
         results = yield [BEGIN, self._step("settle"), self._step("commit", number=number), COMMIT]
-        return results[2][0][0] if results[2] else None
+        return unpack(f"commit {number}", results[2][0][0]) if results[2] else None
 
     def first_commit(self) -> Script[int]:
         rows = yield from self._rows("first_commit")

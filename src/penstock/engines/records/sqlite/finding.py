@@ -29,6 +29,7 @@ from penstock.ports.records import (
     Stored,
     Wanted,
 )
+from penstock.wire.packed import unpack
 
 _SQL: Final = statements(__package__, "finding.sql")
 _json: Final = msgspec.json.Encoder()
@@ -63,7 +64,10 @@ class Finder:
             lives = [life for _, life in self._candidates(wanted)]
             _add(rows, self._rows("by_life", {"lives": _encode(lives)}))
         holds = self._holds(rows, need.keys)
-        records = [Stored(row[0], row[1], row[2], row[7]) for row in rows.values()]
+        records = [
+            Stored(row[0], row[1], row[2], unpack(f"the record of life {row[0]}", row[7]))
+            for row in rows.values()
+        ]
         departed = [
             one
             for tenant, ids in _by_tenant(need.departed)
@@ -96,7 +100,7 @@ class Finder:
                 rows += self._rows("list_pending", asked)
             else:
                 rows += self._rows("list_kept", {**asked, "shelf": shelf.value})
-        return [row[0] for row in rows]
+        return [unpack("a listed record", row[0]) for row in rows]
 
     def tenants(self) -> list[str]:
         return [row[0] for row in self._rows("tenants")]
@@ -120,11 +124,12 @@ class Finder:
         return Departure(tenant, id, life, msgspec.json.decode(trail, type=tuple[int, ...]))
 
     def commits(self, after: int, count: int) -> list[tuple[int, bytes]]:
-        return self._rows("commits", {"after": after, "count": count})
+        rows = self._rows("commits", {"after": after, "count": count})
+        return [(number, unpack(f"commit {number}", events)) for number, events in rows]
 
     def commit(self, number: int) -> bytes | None:
         rows = self._rows("commit", {"number": number})
-        return rows[0][0] if rows else None
+        return unpack(f"commit {number}", rows[0][0]) if rows else None
 
     def first_commit(self) -> int:
         return int(self._rows("first_commit")[0][0])
