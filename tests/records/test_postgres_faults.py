@@ -94,7 +94,8 @@ async def test_a_number_that_is_given_again_is_not_taken_for_ones_own(
             lost.append(True)
             connection.close()
             with psycopg.connect(database) as other:
-                add = f"INSERT INTO {schema}.commits SELECT last_value, 0, '' FROM {schema}.numbers"
+                taken = f"SELECT last_value, 0, '' FROM {schema}.numbers"
+                add = f"INSERT INTO {schema}.commits (number, at, events) {taken}"
                 other.execute(add.encode())
             raise psycopg.OperationalError("the connection is lost")
         return exchange(connection, sent, is_ours=is_ours)

@@ -1,4 +1,4 @@
-"""A transaction of somebody's that has enqueued and stays open: who waits for it, and who does not."""
+"""A transaction that has enqueued and stays open: who waits for it, and who does not."""
 
 from __future__ import annotations
 

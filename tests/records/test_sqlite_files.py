@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
@@ -12,14 +11,13 @@ import pytest
 
 import penstock
 from penstock import NewJob, Queue
-from penstock.engines.records.sqlite import cleaning, mounts, packing
+from penstock.engines.records.sqlite import cleaning, mounts
 from penstock.engines.records.sqlite.cleaning import Cleaner
 from penstock.engines.records.sqlite.database import Database
 from penstock.errors import Corrupt, Unsupported
 from penstock.testing.conformance.backend.steps import claim_one, completed, ids
 
 JOBS = 500
-GOLDEN = "012360ba213cd54294837226d0a500"
 
 
 @pytest.fixture
@@ -145,19 +143,6 @@ async def test_a_job_that_came_and_went_by_itself_takes_no_more_than_1500_bytes(
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         sizes.append(size_of(path))
     assert (sizes[1] - sizes[0]) / JOBS <= 1_500
-
-
-@pytest.mark.parametrize("size_bytes", [0, 1, 100, 4_095, 4_096, 4_097, 100_000])
-def test_what_is_packed_comes_out_as_it_went_in(size_bytes: int) -> None:
-    for events in (b"{" * size_bytes, random.Random(size_bytes).randbytes(size_bytes)):
-        stored = packing.packed(events)
-        assert packing.unpacked(stored) == events
-        assert len(stored) <= len(events) + 10
-
-
-def test_what_was_packed_by_an_earlier_version_can_be_read() -> None:
-    stored = bytes.fromhex(GOLDEN)
-    assert packing.unpacked(stored) == b'{"event":"enqueued","position":1000000,"type":"work"}\n'
 
 
 async def test_a_packed_commit_that_was_altered_is_corrupt(queue: Queue, path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from penstock.ports.counters import MINUTE_SECONDS, minute_of
 from penstock.ports.listing import Page, PageAsked
+from penstock.wire.packed import unpack
 
 _MARK: Final = "-- name: "
 
@@ -58,7 +59,7 @@ def page_of(asked: PageAsked, shelves: Iterable[Sequence[tuple[int, bytes | None
         if reached is not None and life > reached:
             break
         if body is not None:
-            bodies.append(body)
+            bodies.append(unpack("a listed record", body))
         if len(bodies) == asked.count:
             return Page(bodies, life)
     return Page(bodies, reached)

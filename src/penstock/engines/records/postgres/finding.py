@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from penstock.engines.records.postgres.arrays import blobs, floats, integers, texts
+from penstock.engines.records.postgres.searching import Kinds, Search, columns
+from penstock.engines.records.postgres.starts import Starts
 from penstock.engines.records.postgres.steps import Row, Rows, Script, Step
 from penstock.kernel.departures import Departed
 from penstock.kernel.tenancy import Hold, Scope
@@ -20,10 +22,9 @@ from penstock.ports.records import (
     Need,
     Remembered,
     Stored,
-    Wanted,
 )
-
-Kinds: TypeAlias = dict[str, Callable[[Any], bytes]]
+from penstock.runtime.clock import SystemClock
+from penstock.wire.packed import unpack
 
 _operations: Final = msgspec.json.Decoder(tuple[str, ...])
 
@@ -33,44 +34,63 @@ SCOPE: Final[Kinds] = {
 
 
 class Finder:
-    """Finds what a turn needs: in one exchange, and a second one if keys are involved."""
+    """Finds what a turn needs: in one exchange, and another if keys are involved, or if the
+    candidates fell short."""
 
     def __init__(self, sql: Mapping[str, str]) -> None:
+        self.starts = Starts(SystemClock())
         self._sql = sql
+        self._clock = SystemClock()
 
     def head(self) -> Step:
         return Step(self._sql["head"])
 
-    def find(self, need: Need, number: int | None = None) -> Script[Found]:
-        """Without a number it is given a new one, after all else was found."""
-        # A later row of the same record is the newer one, and those that lock come last.
-        rows: dict[int, Row] = {}
-        steps = list(self._lookups(need))
+    def find(self, need: Need, number: int | None = None, entries_read: int = 0) -> Script[Found]:
+        """Without a number it is given a new one, after all else was found.
+
+        `entries_read` is how many entries of indexes had been read before.
+        """
+        named = list(self._lookups(need))
+        searches = [Search(wanted, self.starts) for wanted in need.wanted]
+        looks = [search.first_look(self._sql) for search in searches]
+        steps = [*named, *looks, *self._riding(need)]
         draw = [] if number is not None else [Step(self._sql["number"])]
+        # An idle turn has locked nothing, and draws nothing either.
+        draw_if_any = [Step(self._sql["number_if_any"])] if draw and need.may_be_idle else draw
         departed = self._departed(need)
-        if need.may_be_idle and draw:
-            # Nothing is read or drawn after that but where something was locked before.
-            draws = [Step(self._sql["number_if_any"])]
-        else:
-            draws = draw if not need.keys else []
-        results = yield [*steps, *departed, *draws]
+        began_at = self._clock.elapsed()
+        results = yield [*steps, *departed, *draw_if_any]
+        seconds = self._clock.elapsed() - began_at
+        drawn = results[-1] if draw else []
         left = results[len(steps)] if departed else []
-        for found in results[: len(steps)]:
-            rows.update((row[0], row) for row in found)
+        looked = slice(len(named), len(named) + len(looks))
+        for search, found in zip(searches, results[looked], strict=True):
+            search.take(found, drawn[0][1] - entries_read if drawn else 0, seconds)
+        # A later row of the same record is the newer one, and those that lock come last.
+        others = [*results[: looked.start], *results[looked.stop : len(steps)]]
+        rows = {row[0]: row for found in others for row in found}
+        if short := [search for search in searches if search.is_short]:
+            looks = [search.second_look(self._sql) for search in short]
+            results = yield [*looks, *draw_if_any]
+            drawn = results[-1] if draw else []
+            for search, found in zip(short, results, strict=False):
+                search.take_more(found)
+        rows.update((row[0], row[:8]) for search in searches for row in search.rows)
         if need.may_be_idle and not rows:
             return NOTHING
-        if need.may_be_idle and draw and not results[-1]:
-            # What was found is another's just now, and not locked.
-            results = yield draw
         scopes = _scopes(rows.values(), need.keys)
         holds: list[KeyHold] = []
         if scopes:
             # Drawn again if keys turned up: it has to be above the holders too.
             results = yield [self._holds(scopes), *draw]
+            drawn = results[-1] if draw else []
             holds = [hold_in(row) for row in results[0]]
             rows.update((row[8], row[8:]) for row in results[0] if row[8] is not None)
-        commit = results[-1][0][0] if number is None else number
-        records = [Stored(row[0], row[1], row[2], row[7]) for row in rows.values()]
+        if draw and not drawn:
+            # What was found is another's just now, and not locked.
+            [drawn] = yield draw
+        commit = drawn[0][0] if number is None else number
+        records = [Stored(row[0], row[1], row[2], body_in(row)) for row in rows.values()]
         return Found(commit, records, holds, [remembered_in(row) for row in left])
 
     def _lookups(self, need: Need) -> Iterable[Step]:
@@ -81,11 +101,11 @@ class Finder:
             yield Step(self._sql["by_claim"], claims)
         if need.fronts:
             yield self._fronts("fronts", need.fronts)
-        for wanted in need.wanted:
-            yield Step(self._sql[f"candidates{by(wanted)}"], asked(wanted))
-        if need.riding:
-            name = "fronts_if_any" if need.may_be_idle else "fronts"
-            yield self._fronts(name, need.riding)
+
+    def _riding(self, need: Need) -> list[Step]:
+        if not need.riding:
+            return []
+        return [self._fronts("fronts_if_any" if need.may_be_idle else "fronts", need.riding)]
 
     def _departed(self, need: Need) -> list[Step]:
         """After the records: what left in between is then found here."""
@@ -103,32 +123,6 @@ class Finder:
         return Step(self._sql["holds"], columns(wanted, **SCOPE))
 
 
-def by(wanted: Wanted) -> str:
-    """How the names of the statements end that go by what is wanted, and read nothing else."""
-    if wanted.queues is not None:
-        return "_of_queues"
-    # Only lane by lane the records of paused queues are not in the way.
-    return "" if wanted.paused else "_of_types"
-
-
-def asked(wanted: Wanted) -> dict[str, Any]:
-    queues = wanted.queues or ()
-    return {
-        "tenant": wanted.tenant,
-        "queues": [queue for queue in queues if queue not in wanted.paused],
-        "types": None if wanted.types is None else list(wanted.types),
-        "paused": sorted(wanted.paused),
-        "due_by": wanted.due_by,
-        "count": wanted.count,
-    }
-
-
-def columns(rows: Sequence[Sequence[Any]], **kinds: Callable[[Any], bytes]) -> dict[str, Any]:
-    """Rows as one array per column, each of its kind."""
-    values = zip(*rows, strict=True)
-    return {name: kind(column) for (name, kind), column in zip(kinds.items(), values, strict=True)}
-
-
 def head_in(rows: Rows) -> Head:
     return Head(*rows[0])
 
@@ -139,6 +133,10 @@ def _scopes(rows: Iterable[Row], keys: Iterable[tuple[str, Scope]]) -> list[tupl
         if key is not None:
             scopes[tenant, (queue, type, key.decode())] = None
     return list(scopes)
+
+
+def body_in(row: Row) -> bytes:
+    return unpack(f"the record of life {row[0]}", row[7])
 
 
 def remembered_in(row: Row) -> Remembered:

@@ -1,7 +1,9 @@
 -- name: begin
 -- The locks of a turn, none of which is of a row: on the charter, shared by all turns, and its own.
+-- Between them, what was read so far.
 SELECT
     pg_advisory_xact_lock_shared('{schema}.head'::regclass::oid::integer, 0),
+    {entries_read},
     {own_locks};
 
 -- name: close
@@ -13,6 +15,7 @@ SELECT pg_try_advisory_xact_lock('{schema}.head'::regclass::oid::integer, 1);
 -- The same for a turn that changes the charter: when it has the lock, no other is under way.
 SELECT
     pg_advisory_xact_lock('{schema}.head'::regclass::oid::integer, 0),
+    {entries_read},
     {own_locks};
 
 -- name: begin_within
@@ -54,7 +57,8 @@ CROSS JOIN LATERAL (
             head.commit_number, (SELECT number FROM {schema}.commits ORDER BY number DESC LIMIT 1)
         ) AS number,
         CASE WHEN latest.at >= head.at THEN latest.at ELSE head.at END AS at,
-        CASE WHEN latest.at >= head.at THEN latest.clock ELSE head.clock END AS clock
+        CASE WHEN latest.at >= head.at THEN coalesce(latest.clock, latest.at) ELSE head.clock END
+            AS clock
     FROM (SELECT) AS one
     LEFT JOIN LATERAL (
         SELECT at, clock FROM {schema}.commits ORDER BY at DESC LIMIT 1
@@ -110,27 +114,36 @@ WHERE pg_current_xact_id_if_assigned() IS NOT NULL;
 {lanes_of_types}, wanted AS (
     SELECT type, priority FROM lane WHERE due_at <= %(due_by)s
     ORDER BY priority, due_at LIMIT %(count)s
-), share AS (
-    SELECT type, priority, count(*) AS records FROM (
-        SELECT wanted.type, wanted.priority
-        FROM wanted CROSS JOIN LATERAL (
-            SELECT due_at, life FROM {schema}.jobs AS job
-            WHERE job.tenant = %(tenant)s AND job.type = wanted.type
-                AND job.priority = wanted.priority AND job.due_at <= %(due_by)s
-            ORDER BY due_at, life LIMIT %(count)s
-        ) AS job
-        ORDER BY wanted.priority, job.due_at, job.life LIMIT %(count)s
-    ) AS first
-    GROUP BY type, priority
-)
-SELECT job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body
-FROM share CROSS JOIN LATERAL (
-    SELECT life, version, shelf, tenant, queue, type, key, body FROM {schema}.jobs AS job
-    WHERE job.tenant = %(tenant)s AND job.type = share.type
-        AND job.priority = share.priority AND job.due_at <= %(due_by)s
-    ORDER BY due_at, life LIMIT share.records
-    {lock}
-) AS job;
+), {first_of_types};
+
+-- name: more_candidates
+-- As `candidates`, where others have so many of the first that there were too few. Parameters: its
+-- own, and pool.
+{lanes}, wanted AS (
+    SELECT queue, type, priority FROM lane
+    WHERE due_at <= %(due_by)s AND queue <> ALL (%(paused)s::text[])
+        AND (%(types)s::text[] IS NULL OR type = ANY (%(types)s::text[]))
+    ORDER BY priority, due_at LIMIT %(pool)s
+), {more_of_lanes};
+
+-- name: more_candidates_of_queues
+-- Parameters: those of `candidates_of_queues`, and pool.
+{lanes_of_queues}, wanted AS (
+    SELECT queue, type, priority FROM lane WHERE due_at <= %(due_by)s
+    ORDER BY priority, due_at LIMIT %(pool)s
+), {more_of_lanes};
+
+-- name: more_candidates_of_types
+-- Parameters: those of `candidates_of_types`, and pool.
+{lanes_of_types}, wanted AS (
+    SELECT type, priority FROM lane WHERE due_at <= %(due_by)s
+    ORDER BY priority, due_at LIMIT %(pool)s
+), {more_of_types};
+
+-- name: candidates_from
+-- The first records of some lanes, each from a place on; nothing is read before that. Parameters:
+-- tenant, due_by, count; lists of lane_queues, lane_types, lane_priorities, from_times, from_lives.
+{first_of_places};
 
 -- name: departed
 -- What is remembered of jobs that left. Parameters: lists of tenants and ids.
@@ -141,11 +154,12 @@ JOIN {schema}.remembered USING (tenant, id);
 -- name: number
 -- The number of this turn's commit: taken after everything was found. A turn that locks waits for
 -- others from here on for a moment only.
-SELECT nextval('{schema}.numbers'){hurry};
+SELECT nextval('{schema}.numbers'), {entries_read}{hurry};
 
 -- name: number_if_any
 -- The same, if this transaction has locked anything.
-SELECT nextval('{schema}.numbers') WHERE pg_current_xact_id_if_assigned() IS NOT NULL;
+SELECT nextval('{schema}.numbers'), {entries_read}{hurry}
+WHERE pg_current_xact_id_if_assigned() IS NOT NULL;
 
 -- name: holds
 -- Who holds these keys, each with the record of the holder. Parameters: tenants, queues, types, keys.

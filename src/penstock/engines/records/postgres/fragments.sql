@@ -94,15 +94,17 @@ WITH RECURSIVE every (type) AS (
 )
 
 -- name: first_of_lanes
--- The first records of the lanes that are `wanted`. First how many of each lane are among them; then
--- that many of each, past those that another turn has. Parameters: tenant, due_by, count.
+-- The first records of the lanes that are `wanted`. First how many of each lane are among them;
+-- then that many of each, past those that another turn has. A last row, without a life, says how
+-- many were seen: if those of one lane are others', there may be more in another. Parameters: tenant,
+-- due_by, count.
 share AS (
     SELECT queue, type, priority, count(*) AS records FROM (
         SELECT wanted.queue, wanted.type, wanted.priority
         FROM wanted CROSS JOIN LATERAL (
             SELECT due_at, life FROM {schema}.jobs AS job
-            WHERE job.tenant = %(tenant)s AND job.queue = wanted.queue
-                AND job.type = wanted.type AND job.priority = wanted.priority
+            WHERE job.tenant = %(tenant)s
+                AND job.queue = wanted.queue AND job.type = wanted.type AND job.priority = wanted.priority
                 AND job.due_at <= %(due_by)s
             ORDER BY due_at, life LIMIT %(count)s
         ) AS job
@@ -110,15 +112,112 @@ share AS (
     ) AS first
     GROUP BY queue, type, priority
 )
-SELECT job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body
+SELECT
+    job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body,
+    job.priority, job.due_at
 FROM share CROSS JOIN LATERAL (
-    SELECT life, version, shelf, tenant, queue, type, key, body FROM {schema}.jobs AS job
-    WHERE job.tenant = %(tenant)s AND job.queue = share.queue
+    SELECT * FROM {schema}.jobs AS job
+    WHERE job.tenant = %(tenant)s
+        AND job.queue = share.queue AND job.type = share.type AND job.priority = share.priority
+        AND job.due_at <= %(due_by)s
+    ORDER BY due_at, life LIMIT share.records
+    {lock}
+) AS job
+UNION ALL
+SELECT NULL, sum(records)::bigint, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM share
+
+-- name: more_of_lanes
+-- The same in one order over all lanes, past whatever others have, as far as `pool` records
+-- reach. Parameters: tenant, due_by, count, pool.
+pool AS MATERIALIZED (
+    SELECT job.place, wanted.priority, job.due_at, job.life
+    FROM wanted CROSS JOIN LATERAL (
+        SELECT ctid AS place, due_at, life FROM {schema}.jobs AS job
+        WHERE job.tenant = %(tenant)s
+            AND job.queue = wanted.queue AND job.type = wanted.type AND job.priority = wanted.priority
+            AND job.due_at <= %(due_by)s
+        ORDER BY due_at, life LIMIT %(pool)s
+    ) AS job
+    ORDER BY wanted.priority, job.due_at, job.life LIMIT %(pool)s
+)
+{first_of_pool}
+
+-- name: first_of_types
+-- The first records of the lanes of a type and a priority that are `wanted`. First how many of each lane are among them;
+-- then that many of each, past those that another turn has. A last row, without a life, says how
+-- many were seen: if those of one lane are others', there may be more in another. Parameters: tenant,
+-- due_by, count.
+share AS (
+    SELECT type, priority, count(*) AS records FROM (
+        SELECT wanted.type, wanted.priority
+        FROM wanted CROSS JOIN LATERAL (
+            SELECT due_at, life FROM {schema}.jobs AS job
+            WHERE job.tenant = %(tenant)s
+                AND job.type = wanted.type AND job.priority = wanted.priority
+                AND job.due_at <= %(due_by)s
+            ORDER BY due_at, life LIMIT %(count)s
+        ) AS job
+        ORDER BY wanted.priority, job.due_at, job.life LIMIT %(count)s
+    ) AS first
+    GROUP BY type, priority
+)
+SELECT
+    job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body,
+    job.priority, job.due_at
+FROM share CROSS JOIN LATERAL (
+    SELECT * FROM {schema}.jobs AS job
+    WHERE job.tenant = %(tenant)s
         AND job.type = share.type AND job.priority = share.priority
         AND job.due_at <= %(due_by)s
     ORDER BY due_at, life LIMIT share.records
     {lock}
 ) AS job
+UNION ALL
+SELECT NULL, sum(records)::bigint, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM share
+
+-- name: more_of_types
+-- The same in one order over all lanes of a type and a priority, past whatever others have, as far as `pool` records
+-- reach. Parameters: tenant, due_by, count, pool.
+pool AS MATERIALIZED (
+    SELECT job.place, wanted.priority, job.due_at, job.life
+    FROM wanted CROSS JOIN LATERAL (
+        SELECT ctid AS place, due_at, life FROM {schema}.jobs AS job
+        WHERE job.tenant = %(tenant)s
+            AND job.type = wanted.type AND job.priority = wanted.priority
+            AND job.due_at <= %(due_by)s
+        ORDER BY due_at, life LIMIT %(pool)s
+    ) AS job
+    ORDER BY wanted.priority, job.due_at, job.life LIMIT %(pool)s
+)
+{first_of_pool}
+
+-- name: first_of_places
+-- The first records of some lanes, each from a place on. Parameters: as `candidates_from`.
+WITH pool AS MATERIALIZED (
+    SELECT job.place, lane.priority, job.due_at, job.life
+    FROM unnest(
+        %(lane_queues)b::text[], %(lane_types)b::text[], %(lane_priorities)b::bigint[],
+        %(from_times)b::float8[], %(from_lives)b::bigint[]
+    ) AS lane (queue, type, priority, from_time, from_life)
+    CROSS JOIN LATERAL (
+        SELECT ctid AS place, due_at, life FROM {schema}.jobs AS job
+        WHERE job.tenant = %(tenant)s AND job.queue = lane.queue AND job.type = lane.type
+            AND job.priority = lane.priority AND job.due_at <= %(due_by)s
+            AND (job.due_at, job.life) >= (lane.from_time, lane.from_life)
+        ORDER BY due_at, life LIMIT 2 * %(count)s
+    ) AS job
+    ORDER BY lane.priority, job.due_at, job.life LIMIT 2 * %(count)s
+)
+{first_of_pool}
+
+-- name: first_of_pool
+-- Those of a pool of places that no other turn has. Parameters: count.
+SELECT
+    job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body,
+    job.priority, job.due_at
+FROM pool JOIN {schema}.jobs AS job ON job.ctid = pool.place
+ORDER BY pool.priority, pool.due_at, pool.life LIMIT %(count)s
+{lock_job}
 
 -- name: fronts_of_shelves
 -- The first records of each shelf, as `fronts` says. Parameters: shelves, untils, leasts, mosts.
@@ -155,3 +254,8 @@ pg_advisory_xact_lock_shared(
     WHERE pg_try_advisory_xact_lock('{schema}.counts'::regclass::oid::integer, shard)
     LIMIT 1
 )
+
+-- name: entries_read
+-- How many entries of the indexes of pending records this session has read, since some time.
+pg_stat_get_xact_tuples_returned('{schema}.ready'::regclass)
+    + pg_stat_get_xact_tuples_returned('{schema}.pending'::regclass)

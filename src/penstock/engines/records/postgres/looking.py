@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.engines.records.postgres.finding import asked, by, head_in, hold_in, remembered_in
+from penstock.engines.records.postgres.finding import head_in, hold_in, remembered_in
+from penstock.engines.records.postgres.searching import asked, by
 from penstock.engines.records.postgres.statements import Statements
 from penstock.engines.records.postgres.steps import Rows, Script, Step
 from penstock.engines.records.postgres.turning import BEGIN, COMMIT, LOOK
@@ -20,6 +21,7 @@ from penstock.ports.records import (
     Remembered,
     Wanted,
 )
+from penstock.wire.packed import unpack
 
 
 class Looker:
@@ -80,16 +82,16 @@ class Looker:
         # In this order: what is readable by then is seen by a look that begins afterwards.
         readable = (yield from self.head()).readable
         rows = yield from self._rows("commits", after=after, readable=readable, count=count)
-        return [(number, events) for number, events in rows]
+        return [(number, unpack(f"commit {number}", events)) for number, events in rows]
 
     def commit(self, number: int) -> Script[bytes | None]:
         rows = yield from self._rows("commit", number=number)
-        return rows[0][0] if rows else None
+        return unpack(f"commit {number}", rows[0][0]) if rows else None
 
     def settled_commit(self, number: int) -> Script[bytes | None]:
         """The same, once every turn that is under way has ended."""
         results = yield [BEGIN, self._step("settle"), self._step("commit", number=number), COMMIT]
-        return results[2][0][0] if results[2] else None
+        return unpack(f"commit {number}", results[2][0][0]) if results[2] else None
 
     def first_commit(self) -> Script[int]:
         rows = yield from self._rows("first_commit")

@@ -33,5 +33,6 @@ class Statements:
     def _filled(self, text: str, lock: str) -> str:
         for name, fragment in self.fragments.items():
             text = text.replace(f"{{{name}}}", fragment)
+        text = text.replace("{lock_job}", lock.replace("UPDATE", "UPDATE OF job"))
         text = text.replace("{lock}", lock).replace("{hurry}", _HURRY if lock else "")
         return text.replace("{schema}", self.schema)

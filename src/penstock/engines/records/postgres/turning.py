@@ -95,7 +95,8 @@ class Turning:
         begin = Step(self._sql.locking["begin_alone" if alone else "begin"])
         results = yield [*begun, begin, self._finder.head()]
         shard, head = results[-2][0][-1], head_in(results[-1])
-        change = decide((yield from self._finder.find(ask(head))))
+        entries_read = results[-2][0][1]
+        change = decide((yield from self._finder.find(ask(head), entries_read=entries_read)))
         if change is None or change.charter_found != head.charter_version:
             yield [ROLLBACK]
             return change is None
@@ -103,6 +104,7 @@ class Turning:
         if change.charter is not None and (not alone or (closes and not alone.closes)):
             yield [ROLLBACK]
             raise MustBeAlone(closes=closes)
+        self._finder.starts.note_written(change.puts)
         return Ready(change, [*self._writer.write(change, shard)])
 
     def commit(self, ready: Ready, teller: str) -> Script[None]:

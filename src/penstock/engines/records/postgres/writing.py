@@ -8,8 +8,10 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import astuple
 
+from penstock.engines.records.bodies import kept_body
 from penstock.engines.records.postgres.arrays import blobs, floats, integers, texts
-from penstock.engines.records.postgres.finding import SCOPE, Kinds, columns
+from penstock.engines.records.postgres.finding import SCOPE
+from penstock.engines.records.postgres.searching import Kinds, columns
 from penstock.engines.records.postgres.steps import Script, Step
 from penstock.kernel.departures import Departed
 from penstock.kernel.events import commit_of
@@ -23,6 +25,7 @@ from penstock.ports.records import (
     Shelf,
     Unheard,
 )
+from penstock.wire.packed import pack
 
 _INSERTED: Final[Kinds] = {
     "tenants": texts, "ids": texts, "lives": integers, "queues": texts, "types": texts,
@@ -91,8 +94,8 @@ class Writer:
             "add_commit",
             number=change.commit,
             at=change.at,
-            clock=change.clock,
-            events=change.events,
+            clock=None if change.clock == change.at else change.clock,
+            events=pack(change.events),
         )
 
     def tell(self, channel: str, teller: str) -> Step:
@@ -131,7 +134,8 @@ class Writer:
         puts = sorted(puts, key=lambda put: (put.record.tenant, put.record.id))
         rows = [
             (put.record.tenant, put.record.id, put.found, put.record.shelf.value,
-             *_times(put.record.shelf, put.record.at), put.record.claim, put.record.body)
+             *_times(put.record.shelf, put.record.at), put.record.claim,
+             kept_body(put.record, len(puts)))
             for put in puts
         ]  # fmt: skip
         return self._step("update", version=commit, count=len(rows), **columns(rows, **_UPDATED))

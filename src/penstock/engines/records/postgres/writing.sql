@@ -151,7 +151,7 @@ ON CONFLICT (key) DO UPDATE SET released_at = excluded.released_at;
 -- name: add_commit
 -- Parameters: number, at, clock, events.
 INSERT INTO {schema}.commits (number, at, clock, events)
-VALUES (%(number)s, %(at)s, %(clock)s, %(events)b);
+VALUES (%(number)s, %(at)s, %(clock)s::float8, %(events)b);
 
 -- name: set_charter
 -- Parameters: charter, number.
@@ -182,7 +182,7 @@ UPDATE {schema}.head SET
     ),
     at = greatest(at, (SELECT at FROM {schema}.commits ORDER BY at DESC LIMIT 1)),
     clock = coalesce(
-        (SELECT CASE WHEN latest.at >= head.at THEN latest.clock END
+        (SELECT CASE WHEN latest.at >= head.at THEN coalesce(latest.clock, latest.at) END
             FROM {schema}.commits AS latest ORDER BY latest.at DESC LIMIT 1),
         clock
     )

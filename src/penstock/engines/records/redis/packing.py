@@ -1,9 +1,9 @@
 """The bytes of what is stored. The scripts read the same places.
 
-A record: version (16 digits), life (18), shelf (1, a capital if the body is deflated), the lengths
-of lane (2 bytes), claim (2) and key (4, all ones: it has none); then lane, claim, key and body.
+A record: version (16 digits), life (18), shelf (1), the lengths of lane (2 bytes), claim (2) and
+key (4, all ones: it has none); then lane, claim, key and body, which is packed once the job ended.
 A hold: life (18 digits), `until`, `lapses_at` (empty: none) and the holder's id, between slashes.
-The events of a commit: z and the deflated bytes, or r and the bytes as they are.
+The events of a commit are packed.
 A bucket of commits: of each its place in the bucket (1 byte), time (8), length (4), token (12) and
 events; where the length is 0 these are under a name of their own.
 The charter: its version (16 digits), then the charter.
@@ -18,16 +18,18 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from penstock.engines.records.redis.deflating import deflated, inflated
 from penstock.engines.records.redis.keys import LIFE_DIGITS, hold_parts
 from penstock.kernel.departures import Departed
 from penstock.kernel.tenancy import Hold
 from penstock.ports.records import KeyHold, Record, Remembered, Shelf, Stored
+from penstock.wire.packed import pack, unpack
 
 _encode: Final = msgspec.json.Encoder().encode
 _operations: Final = msgspec.json.Decoder(tuple[str, ...])
 _RECORD: Final = Layout(">16s18scHHI")
 VERSION_DIGITS: Final = 16
+PACKED_BYTES_MAX: Final = 1024 * 1024
+"""The server makes nothing small. What is larger would keep the event loop for too long."""
 _TIME: Final = Layout(">d")
 _NO_KEY: Final = 2**32 - 1
 _LETTERS: Final = {
@@ -52,24 +54,23 @@ def record_bytes(record: Record, lane: bytes, version: str, life: str) -> bytes:
     claim = record.claim.encode() if record.claim else b""
     key = b"" if record.key is None else record.key.encode()
     key_length = _NO_KEY if record.key is None else len(key)
-    letter, body = _LETTERS[record.shelf], record.body
-    if record.shelf in _ENDED and (small := deflated(body)) is not None:
-        # Of those there are the most, and nobody is about to read them.
-        letter, body = letter.upper(), small
+    letter = _LETTERS[record.shelf]
     header = _RECORD.pack(
         version.encode(), life.encode(), letter, len(lane), len(claim), key_length
     )
+    # Of those that ended there are the most, and nobody is about to read them.
+    body = pack(record.body, PACKED_BYTES_MAX) if record.shelf in _ENDED else record.body
     return b"".join((header, lane, claim, key, body))
 
 
 def stored_in(value: bytes) -> tuple[Stored, Located]:
     digits, life, letter, lane_length, claim_length, key_length = _RECORD.unpack_from(value)
-    shelf, version = _SHELVES[letter.lower()], int(digits)
+    shelf, version = _SHELVES[letter], int(digits)
     lane_end = _RECORD.size + lane_length
     claim_end = lane_end + claim_length
     body = value[claim_end + (0 if key_length == _NO_KEY else key_length) :]
-    if letter.isupper():
-        body = inflated(body)
+    if shelf in _ENDED:
+        body = unpack(f"the record of life {int(life)}", body)
     lane = value[_RECORD.size : lane_end].decode()
     located = Located(version, shelf, lane, value[lane_end:claim_end].decode())
     return Stored(int(life), version, shelf, body), located
@@ -109,12 +110,11 @@ def charter_in(value: bytes) -> tuple[bytes, int]:
 
 
 def packed_events(events: bytes) -> bytes:
-    small = deflated(events)
-    return b"r" + events if small is None else b"z" + small
+    return pack(events, PACKED_BYTES_MAX)
 
 
 def events_in(value: bytes) -> bytes:
-    return inflated(value[1:]) if value.startswith(b"z") else value[1:]
+    return unpack("the events of a commit", value)
 
 
 def calls_text(departed: Departed) -> str:

@@ -11,7 +11,6 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from penstock.engines.records.sqlite.database import Database
-from penstock.engines.records.sqlite.packing import unpacked
 from penstock.engines.records.statements import page_of, statements, times_of_survey
 from penstock.kernel.departures import Departed
 from penstock.kernel.job import State
@@ -31,6 +30,7 @@ from penstock.ports.records import (
     Stored,
     Wanted,
 )
+from penstock.wire.packed import unpack
 
 _SQL: Final = statements(__package__, "finding.sql")
 _json: Final = msgspec.json.Encoder()
@@ -69,7 +69,10 @@ class Finder:
         for front in need.riding:
             _add(rows, self._front(front))
         holds = self._holds(rows, need.keys)
-        records = [Stored(row[0], row[1], row[2], row[7]) for row in rows.values()]
+        records = [
+            Stored(row[0], row[1], row[2], unpack(f"the record of life {row[0]}", row[7]))
+            for row in rows.values()
+        ]
         departed = [
             one
             for tenant, ids in _by_tenant(need.departed)
@@ -128,11 +131,11 @@ class Finder:
 
     def commits(self, after: int, count: int) -> list[tuple[int, bytes]]:
         rows = self._rows("commits", {"after": after, "count": count})
-        return [(number, unpacked(events)) for number, events in rows]
+        return [(number, unpack(f"commit {number}", events)) for number, events in rows]
 
     def commit(self, number: int) -> bytes | None:
         rows = self._rows("commit", {"number": number})
-        return unpacked(rows[0][0]) if rows else None
+        return unpack(f"commit {number}", rows[0][0]) if rows else None
 
     def first_commit(self) -> int:
         return int(self._rows("first_commit")[0][0])

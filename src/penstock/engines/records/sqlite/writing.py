@@ -9,13 +9,14 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import astuple
 
+from penstock.engines.records.bodies import kept_body
 from penstock.engines.records.sqlite.database import Database
-from penstock.engines.records.sqlite.packing import packed
 from penstock.engines.records.statements import statements
 from penstock.kernel.departures import Departed
 from penstock.kernel.events import commit_of
 from penstock.ports.counters import minute_of
 from penstock.ports.records import Change, Departure, HoldChange, Put, Remembered, Shelf, Unheard
+from penstock.wire.packed import pack
 
 _SQL: Final = statements(__package__, "writing.sql")
 
@@ -51,7 +52,7 @@ class Writer:
         self._each("remember", [_remembered(one) for one in change.remembered])
         self._each("name_side", list(change.sides.items()))
         self._run("free_lapsed_keys", change.lapsed_at)
-        self._run("add_commit", commit, change.at, packed(change.events))
+        self._run("add_commit", commit, change.at, pack(change.events))
         head = (commit, change.at, change.clock, change.completed, change.charter_found)
         self._each("move_head", [head], exact=True)
         if change.charter is not None:
@@ -99,7 +100,7 @@ def _inserts(puts: Sequence[Put], commit: int) -> list[tuple[Any, ...]]:
 def _updates(puts: Sequence[Put], commit: int) -> list[tuple[Any, ...]]:
     return [
         (commit, put.record.shelf.value, *_times(put.record.shelf, put.record.at),
-         put.record.claim, put.record.body, put.record.life, put.found)
+         put.record.claim, kept_body(put.record, len(puts)), put.record.life, put.found)
         for put in puts if put.found is not None
     ]  # fmt: skip
 

@@ -96,7 +96,7 @@ class Follower:
             is_gone = 0 < self._since < forgotten
         else:
             # What is let go has been there for the whole retention. No clock is asked.
-            retention_seconds = self._charter.current.settings.log_retention_seconds
+            retention_seconds = self._charter.current.settings.retention_seconds()
             is_long_ago = begun_at - self._begun_at > retention_seconds / 2
             is_gone = is_long_ago and forgotten > self._forgotten
         if is_gone:

@@ -91,11 +91,12 @@ CREATE TABLE {schema}.completed (
     records bigint NOT NULL
 ) WITH (fillfactor = 50);
 
--- What happened: the events of each commit, as lines of JSON below a header.
+-- What happened: the events of each commit, as lines of JSON below a header, packed if they are few.
+-- `clock` is NULL where it is `at`, as nearly always.
 CREATE TABLE {schema}.commits (
     number bigint PRIMARY KEY,
     at double precision NOT NULL,
-    clock double precision NOT NULL,
+    clock double precision,
     events bytea NOT NULL
 );
 CREATE INDEX commit_times ON {schema}.commits (at);
