@@ -74,6 +74,7 @@ class Vacuum:
         self._charter.require_open()
         now = self._clock.now()
         await drop_silent(self._charter.current.consumers, now, self._charter.take)
+        await self._deleter.finish()
         horizon = now - self._charter.current.settings.log_retention_seconds
         reached = [position for position, _ in self._charter.current.consumers.values()]
         limits = _Limits(
