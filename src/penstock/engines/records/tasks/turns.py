@@ -181,9 +181,8 @@ class Turns:
         raise TurnsLost(self._store.name, key, f"{tries} turns in a row were lost")
 
     async def _time_for(self, work: Work) -> float:
-        """Now, by a clock that was compared not long ago if anything may be put."""
+        """Now, by a clock that was compared not long ago: a turn may have been slept over."""
         if not isinstance(work, Query):
-            # Also in the middle of a turn, which may have been slept over.
             await self._clock.ready_to_write(self._charter.current.settings.clock_skew_seconds)
         return self._clock.now()
 
