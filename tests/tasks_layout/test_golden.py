@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engines.records.tasks.names import CHARTER
+from penstock.engines.records.tasks.names import CHARTER, SUMMARIES, shard_of, summary_key
 from penstock.errors import Corrupt
 from penstock.kernel.job import State
 from penstock.ports.store import Create
+from penstock.testing.clock import EPOCH
 from penstock.testing.conformance.backend.steps import claim_one, found, ids, nonzero, story
+from penstock.wire.seen import Seen, decode_summary, encode_summary
 from penstock.wire.task import (
     decode_charter_object,
     decode_key,
@@ -36,6 +38,8 @@ def _again(key: str, data: bytes) -> bytes:
         return encode_charter_object(decode_charter_object(key, data))
     if key.startswith("keys/"):
         return encode_key(decode_key(key, data))
+    if key.startswith(SUMMARIES):
+        return encode_summary(decode_summary(key, data))
     return encode_task(decode_task(key, data))
 
 
@@ -87,6 +91,12 @@ if __name__ == "__main__":
             await queue.enqueue("work", id="running", queue="images")
             await queue.heartbeat(await claim_one(queue), progress=0.5, lease_seconds=3600)
             await queue.enqueue("work", id="waiting", key="k", unique_seconds=60)
+        name = "default.gone"
+        seen = Seen(
+            EPOCH, 600, 7, EPOCH, left={"default": {State.COMPLETED: 1}}, state=State.COMPLETED,
+            queue="default", type="work", life=1, stretch=5, ended_at=EPOCH, is_made=True,
+        )  # fmt: skip
+        await world.store.put(summary_key(shard_of(name)), encode_summary({name: seen}), Create())
         for key in await world.keys(""):
             path = GOLDEN / key
             path.parent.mkdir(parents=True, exist_ok=True)

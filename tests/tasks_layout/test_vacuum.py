@@ -10,6 +10,7 @@ from penstock.engines.names import DATA
 from penstock.engines.records.tasks.names import TASKS
 from penstock.engines.records.tasks.positions import position_at
 from penstock.errors import Gap
+from penstock.kernel.departures import REMEMBERED_SECONDS
 from penstock.kernel.job import State
 from penstock.kernel.settings import DAY_SECONDS
 from penstock.ports.store import Replace
@@ -100,6 +101,24 @@ async def test_a_reader_that_vacuum_overtakes_in_the_middle_is_told_so() -> None
         with pytest.raises(Gap):
             async with asyncio.timeout(HANG_SECONDS):
                 _ = [await anext(reading) for _ in range(3)]
+
+
+@pytest.mark.parametrize("id", ["chosen", None], ids=["a chosen id", "an id made here"])
+async def test_a_call_is_known_for_a_while_after_its_job_has_left_whatever_vacuum_does(
+    id: str | None,
+) -> None:
+    world = World()
+    hour = 3_600
+    async with world.open(result_ttl_seconds=hour, log_retention_seconds=hour) as queue:
+        again = {"id": id, "operation": "the call"}
+        job = await completed(queue, **again)
+        await world.clock.advance(hour + 60)
+        assert await queue.get(job) is None
+        assert (await queue.vacuum()).log_objects == 0
+        assert (await queue.enqueue("work", **again)).status == "duplicate"  # type: ignore[arg-type]
+        await world.clock.advance(REMEMBERED_SECONDS)
+        assert (await queue.vacuum()).log_objects == 1
+        assert (await queue.enqueue("work", **again)).status == "queued"  # type: ignore[arg-type]
 
 
 async def test_the_payload_of_a_completed_job_is_there_as_long_as_the_job_is() -> None:

@@ -37,6 +37,8 @@ class Seen(Struct, frozen=True, array_like=True, gc=False):
     is_spared: bool = False
     has_events: bool = False
     left: dict[str, dict[State, int]] | None = None
+    departed_until: float = 0.0
+    """How long it is known what its last job has left behind, where it has none now."""
     names: tuple[str, ...] = ()
     """Side objects that it names."""
     state: State | None = None

@@ -241,6 +241,8 @@ class CharterStore:
         backoff = self._services.backoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
         for _ in range(TURNS_LOST_MAX):
             await self.refresh()
+            # Nothing is waited for from here on until it is decided: what is slept over is old.
+            await self._clock.ready_to_write(self.current.settings.clock_skew_seconds)
             before = self.object
             after, events = decide(before)
             if after == before:

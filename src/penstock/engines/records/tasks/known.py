@@ -163,7 +163,8 @@ def seen_of(entry: Entry, task: Task) -> Seen:
     common = (
         entry.modified_at, entry.size_bytes, stories.last_position(task), stories.last_at(task),
         task.stamp, task.sealed, task.made, task.buried, task.spared, bool(task.events),
-        task.left or None, tuple(_names(task)),
+        task.left or None, 0.0 if task.departed is None else task.departed.until,
+        tuple(_names(task)),
     )  # fmt: skip
     if job is None:
         return Seen(*common)

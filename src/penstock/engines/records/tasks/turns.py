@@ -150,7 +150,7 @@ class Turns:
         `kept` is the task where it has just been read, `asked_at` when the command came; without
         `clearance` nothing is put. Raises `TurnsLost` if somebody else was faster each time.
         """
-        now = self._clock.now() if asked_at is None else asked_at
+        now = await self._time_for(work) if asked_at is None else asked_at
         key = task_key(task_name(tenant, id))
         is_fresh = kept is not None
         if kept is None:
@@ -177,8 +177,14 @@ class Turns:
                         return await self._answered(work, decision, key, is_first=is_first)
             if is_fresh and lost + 1 < tries:
                 await self._services.clock.sleep(backoff.next_seconds())
-            kept, is_guess, now = None, False, self._clock.now()
+            kept, is_guess, now = None, False, await self._time_for(work)
         raise TurnsLost(self._store.name, key, f"{tries} turns in a row were lost")
+
+    async def _time_for(self, work: Work) -> float:
+        """Now, by a clock that was compared not long ago: a turn may have been slept over."""
+        if not isinstance(work, Query):
+            await self._clock.ready_to_write(self._charter.current.settings.clock_skew_seconds)
+        return self._clock.now()
 
     async def _before(self, work: Work, new: Task, kept: Kept[Task] | None) -> Task:
         """What is decided on, with a charter that knows of its seal."""

@@ -31,6 +31,7 @@ from penstock.engines.records.tasks.positions import position_at, time_of
 from penstock.engines.records.tasks.turns import Turns
 from penstock.kernel.commands import Sweep
 from penstock.kernel.decide import named_at
+from penstock.kernel.departures import REMEMBERED_SECONDS
 from penstock.kernel.events import (
     SYSTEM_TENANT,
     Event,
@@ -38,7 +39,7 @@ from penstock.kernel.events import (
     commit_of,
 )
 from penstock.kernel.job import State
-from penstock.kernel.retention import has_lapsed
+from penstock.kernel.retention import has_lapsed, lapses_at
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import VacuumReport
 from penstock.ports.store import Entry, ObjectStore
@@ -74,6 +75,7 @@ class Vacuum:
         self._charter.require_open()
         now = self._clock.now()
         await drop_silent(self._charter.current.consumers, now, self._charter.take)
+        await self._deleter.finish()
         horizon = now - self._charter.current.settings.retention_seconds()
         reached = [position for position, _ in self._charter.current.consumers.values()]
         limits = _Limits(
@@ -213,12 +215,21 @@ class _Limits:
         as_of = self._state.as_of(time_of_seen(seen, self._now))
         return seen.ended_at is not None and has_lapsed(seen, self._state.settings, as_of)
 
+    def _is_remembered(self, seen: Seen) -> bool:
+        """Whether calls that began its last job are still told from new ones."""
+        as_of = self._state.as_of(time_of_seen(seen, self._now))
+        if seen.state is None:
+            return seen.departed_until > as_of
+        return lapses_at(seen, self._state.settings) + REMEMBERED_SECONDS > as_of
+
     def can_go(self, seen: Seen, modified_at: float) -> bool:
         if seen.is_buried:
             # By a vacuum that came no further.
             return True
         is_empty = seen.state is None and not seen.has_events and not seen.is_made
         if is_empty or not self.has_left(seen) or seen.last_position >= self._below:
+            return False
+        if self._is_remembered(seen):
             return False
         # It may stand below what the slowest reader has had, and be news to it all the same.
         is_late = modified_at - seen.last_at >= stories.LATE_SECONDS
