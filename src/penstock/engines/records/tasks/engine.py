@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from math import inf
 from typing import Any, Final
@@ -29,17 +28,10 @@ from penstock.engines.records.tasks.expiry import Expiry
 from penstock.engines.records.tasks.following import Follower
 from penstock.engines.records.tasks.index import Index
 from penstock.engines.records.tasks.lanes import InOrder, Item, items_of, lanes
-from penstock.engines.records.tasks.looking import (
-    all_tasks,
-    contents,
-    entries_of,
-    jobs_of,
-    read_all,
-    survey,
-    whole,
-)
+from penstock.engines.records.tasks.listing import listed
+from penstock.engines.records.tasks.looking import all_tasks, contents, survey, whole
 from penstock.engines.records.tasks.moving import Mover
-from penstock.engines.records.tasks.names import INDEX_MODES, SHARDS, TASKS, task_key, task_name
+from penstock.engines.records.tasks.names import INDEX_MODES, SHARDS, TASKS
 from penstock.engines.records.tasks.positions import Positions
 from penstock.engines.records.tasks.scanning import Scanner
 from penstock.engines.records.tasks.sweeping import Sweeper
@@ -69,9 +61,8 @@ from penstock.kernel.commands import (
 from penstock.kernel.events import Cancelled, Completed, Event, Failed, JobEvent, commit_of
 from penstock.kernel.job import Job
 from penstock.kernel.settings import Settings
-from penstock.ports import listing as pages
 from penstock.ports.backend import Capabilities, Contents, Filter, IndexReport, Stats, VacuumReport
-from penstock.ports.store import Entry, ObjectStore, Versioned, Watchable
+from penstock.ports.store import ObjectStore, Versioned, Watchable
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
 from penstock.wire.task import Task
@@ -259,35 +250,14 @@ class TasksEngine(GroupCommit):
     async def jobs(
         self, tenant: str, filter: Filter, *, after: str | None = None, limit: int | None = None
     ) -> AsyncIterator[Job]:
-        at = await self._now()
-        left = sys.maxsize if limit is None else limit
-        key = "" if after is None else task_key(task_name(tenant, pages.place_in(after).id))
-        while left > 0:
-            count = pages.PAGE_JOBS if filter != Filter() else min(left, pages.PAGE_JOBS)
-            entries = await self._next_entries(tenant, key, count)
-            found = await read_all(self._turns, entries, only_looks=True)
-            tasks = [kept.document for _, kept in found if not self._charter.is_late(kept.document)]
-            for job in jobs_of(tasks, self._charter.current, filter, at)[:left]:
-                left -= 1
-                yield job
-            if len(entries) < count:
-                return
-            key = entries[-1].key
-
-    async def _next_entries(self, tenant: str, after: str, count: int) -> list[Entry]:
-        leaving, entries = self._charter.object.leaving, list[Entry]()
-        async for entry in entries_of(self._store, tenant, after):
-            if entry.key not in leaving:
-                entries.append(entry)
-            if len(entries) == count:
-                break
-        return entries
+        place = (self._store, self._turns, self._charter)
+        async for job in listed(*place, tenant, filter, await self._now(), after, limit):
+            yield job
 
     async def stats(self, tenant: str) -> Stats:
         at = await self._now()
-        tasks = await self._tasks_of(tenant)
-        paused = self._charter.current.paused.get(tenant, [])
-        return views.stats(survey(tasks, self._charter.object, tenant, at), paused, at)
+        counted = survey(await self._tasks_of(tenant), self._charter.object, tenant, at)
+        return views.stats(counted, self._charter.current.paused.get(tenant, []), at)
 
     async def contents(self) -> Contents:
         at = await self._now()
@@ -380,11 +350,10 @@ class TasksEngine(GroupCommit):
         return round(self._clock.now(), 6)
 
     async def _tasks_of(self, tenant: str) -> list[Task]:
-        skip = self._charter.object.leaving
-        found = all_tasks(self._store, self._turns, tenant, skip=skip, only_looks=True)
-        return [
-            kept.document async for _, kept in found if not self._charter.is_late(kept.document)
-        ]
+        leaving = self._charter.object.leaving
+        found = all_tasks(self._store, self._turns, tenant, skip=leaving, only_looks=True)
+        tasks = [kept.document async for _, kept in found]
+        return [task for task in tasks if not self._charter.is_late(task)]
 
     def _no_imports(self) -> Unsupported:
         return Unsupported("bulk imports", self.capabilities.backend)
