@@ -199,7 +199,7 @@ async def test_a_large_payload_whose_object_is_gone_fails_its_own_job_only(
         assert [job.payload for job in await queue.claim(2)] == ["here"]
         job = await queue.get("gone")
         assert job is not None
-        assert (job.errors[0].kind, job.payload.size_bytes) == ("undecodable", None)
+        assert (job.errors[0].kind, job.payload.size_bytes) == ("undecodable", 300_002)
 
 
 async def _three_jobs(store: MemoryStore, clock: FakeClock, layout: str) -> None:

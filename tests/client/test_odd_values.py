@@ -165,6 +165,7 @@ FREE: Final = (
     "retry",
     "follow",
     "archived",
+    "fetch",
     "tell",
     "enqueue",
 )

@@ -169,7 +169,7 @@ nonsense
 @pytest.mark.parametrize(
     ("place", "kind"),
     [
-        ("/home/me/queue.db", "ext4"),
+        ("/srv/queue.db", "ext4"),
         ("/mnt/our share/queue.db", "nfs4"),
         ("/mnt/our share/disk/deep/queue.db", "xfs"),
         ("/mnt/our shared/queue.db", "ext4"),

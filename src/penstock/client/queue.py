@@ -28,7 +28,8 @@ from penstock.client.newjob import CallOptions, NewJob, check_name, check_text
 from penstock.client.operations import id_of, name_jobs
 from penstock.client.submitting import Submitting
 from penstock.client.tracebacks import FailureRecord, failure_records
-from penstock.errors import PenstockError
+from penstock.errors import InvalidInput, PenstockError
+from penstock.errors.input import shown
 from penstock.kernel import commands
 from penstock.kernel.commands import Receipt
 from penstock.kernel.events import SYSTEM_TENANT, Event, JobEvent
@@ -42,6 +43,7 @@ from penstock.kernel.job import (
 )
 from penstock.kernel.plain import (
     WHOLE_MAX,
+    is_a,
     plain_seconds,
     plain_switch,
     plain_text,
@@ -288,6 +290,8 @@ class Queue(Leasing, Importing, Submitting):
 
     def cursor(self, job: Job) -> str:
         """What `jobs(after=…)` takes to go on behind this `job`, as a listing has given it."""
+        if not is_a(job, Job):
+            raise InvalidInput(f"cursor({shown(job)}): it must be a job, as a listing gives it")
         return cursor_of(job)
 
     async def stats(self) -> Stats:

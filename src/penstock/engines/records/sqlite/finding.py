@@ -27,6 +27,7 @@ from penstock.ports.records import (
     KeyHold,
     Need,
     Remembered,
+    Shelf,
     Stored,
     Wanted,
 )
@@ -105,7 +106,13 @@ class Finder:
             "most": asked.looks_at,
         }
         return page_of(
-            asked, [self._rows("listing", {**given, "shelf": shelf}) for shelf in asked.shelves]
+            asked,
+            [
+                self._rows("listing_of_running", given)
+                if shelf == Shelf.RUNNING
+                else self._rows("listing", {**given, "shelf": shelf})
+                for shelf in asked.shelves
+            ],
         )
 
     def tenants(self) -> list[str]:

@@ -146,17 +146,28 @@ WHERE tenant = :tenant AND queue = :queue AND type = :type AND key = :key;
 SELECT min(kept_at) FROM penstock_jobs INDEXED BY penstock_kept
 WHERE shelf = 'running' AND kept_at IS NOT NULL;
 
+-- name: listed_columns
+-- Of a record: its life, and its body if it is of a queue and type; NULL matches all.
+life,
+CASE
+    WHEN (:queue IS NULL OR queue = :queue) AND (:type IS NULL OR type = :type) THEN body
+END
+
 -- name: listing
--- The first of one tenant's records on a shelf, behind a life and up to another: their lives, and the
--- bodies of those of a queue and type; NULL matches all. Parameters: tenant, shelf, queue, type, after,
--- until, most.
-SELECT
-    life,
-    CASE
-        WHEN (:queue IS NULL OR queue = :queue) AND (:type IS NULL OR type = :type) THEN body
-    END
+-- The first of one tenant's records on a shelf, behind a life and up to another. Parameters: tenant,
+-- shelf, queue, type, after, until, most.
+SELECT {listed_columns}
 FROM penstock_jobs INDEXED BY penstock_listed
-WHERE tenant = :tenant AND shelf = :shelf AND life > :after AND life <= :until
+WHERE tenant = :tenant AND shelf = :shelf AND shelf <> 'running'
+    AND life > :after AND life <= :until
+ORDER BY life LIMIT :most;
+
+-- name: listing_of_running
+-- The same of those that run. Parameters: tenant, queue, type, after, until, most.
+SELECT {listed_columns}
+FROM penstock_jobs INDEXED BY penstock_kept
+WHERE shelf = 'running' AND kept_at IS NOT NULL AND tenant = :tenant
+    AND life > :after AND life <= :until
 ORDER BY life LIMIT :most;
 
 -- name: size

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from math import inf
 from typing import Any, Final
@@ -31,16 +30,10 @@ from penstock.engines.records.tasks.following import Follower
 from penstock.engines.records.tasks.index import Index
 from penstock.engines.records.tasks.known import Known
 from penstock.engines.records.tasks.lanes import InOrder, Item, items_of, lanes
-from penstock.engines.records.tasks.looking import (
-    all_tasks,
-    contents,
-    entries_of,
-    jobs_of,
-    read_all,
-    whole,
-)
+from penstock.engines.records.tasks.listing import listed
+from penstock.engines.records.tasks.looking import all_tasks, contents, whole
 from penstock.engines.records.tasks.moving import Mover
-from penstock.engines.records.tasks.names import INDEX_MODES, SHARDS, TASKS, task_key, task_name
+from penstock.engines.records.tasks.names import INDEX_MODES, SHARDS, TASKS
 from penstock.engines.records.tasks.positions import Positions
 from penstock.engines.records.tasks.scanning import Scanner
 from penstock.engines.records.tasks.sweeping import Sweeper
@@ -70,9 +63,8 @@ from penstock.kernel.commands import (
 from penstock.kernel.events import Event, JobEvent
 from penstock.kernel.job import Job
 from penstock.kernel.settings import Settings
-from penstock.ports import listing as pages
 from penstock.ports.backend import Capabilities, Contents, Filter, IndexReport, Stats, VacuumReport
-from penstock.ports.store import Entry, ObjectStore, Versioned, Watchable
+from penstock.ports.store import ObjectStore, Versioned, Watchable
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
 from penstock.wire.task import Task
@@ -262,28 +254,9 @@ class TasksEngine(GroupCommit):
     async def jobs(
         self, tenant: str, filter: Filter, *, after: str | None = None, limit: int | None = None
     ) -> AsyncIterator[Job]:
-        at = await self._now()
-        left = sys.maxsize if limit is None else limit
-        key = "" if after is None else task_key(task_name(tenant, pages.place_in(after).id))
-        while left > 0:
-            count = pages.PAGE_JOBS if filter != Filter() else min(left, pages.PAGE_JOBS)
-            entries = await self._next_entries(tenant, key, count)
-            found = await read_all(self._turns, entries, only_looks=True)
-            tasks = [kept.document for _, kept in found if not self._charter.is_late(kept.document)]
-            for job in jobs_of(tasks, self._charter.current, filter, at)[:left]:
-                left -= 1
-                yield job
-            if len(entries) < count:
-                return
-            key = entries[-1].key
-
-    async def _next_entries(self, tenant: str, after: str, count: int) -> list[Entry]:
-        entries: list[Entry] = []
-        async for entry in entries_of(self._store, tenant, after):
-            entries.append(entry)
-            if len(entries) == count:
-                break
-        return entries
+        place = (self._store, self._turns, self._charter)
+        async for job in listed(*place, tenant, filter, await self._now(), after, limit):
+            yield job
 
     async def stats(self, tenant: str) -> Stats:
         at = await self._now()

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, TypeAlias
 
 from penstock.engines.histories import or_nothing
-from penstock.engines.listing import passing
 from penstock.engines.records.charters import prepared
 from penstock.engines.records.tasks.documents import Kept, in_parallel
 from penstock.engines.records.tasks.holders import hold_in
-from penstock.engines.records.tasks.names import SHARDS, TASKS, name_in, tenant_prefix
+from penstock.engines.records.tasks.names import TASKS, name_in, tenant_prefix
 from penstock.engines.records.tasks.turns import Turns
 from penstock.errors import Corrupt
 from penstock.kernel.departures import Departed
 from penstock.kernel.job import ABSENT, Job
 from penstock.kernel.tenancy import Hold, Scope
-from penstock.ports.backend import Contents, Filter, TenantContents
+from penstock.ports.backend import Contents, TenantContents
 from penstock.ports.store import Entry, ObjectStore
-from penstock.wire.record import Charter
 from penstock.wire.task import CharterObject, KeyObject, Task, payload_of
 
 logger = logging.getLogger(__name__)
@@ -84,37 +82,6 @@ def whole(job: Job | None, kept: Kept[Task] | None) -> Job | None:
     with_payload: Job = job.__copy__()  # type: ignore[attr-defined]
     with_payload.payload = or_nothing(enqueued.payload)
     return with_payload
-
-
-async def entries_of(store: ObjectStore, tenant: str, after: str) -> AsyncIterator[Entry]:
-    """The tasks of one tenant behind a key, by their own keys.
-
-    In each shard they stand together, so that a listing goes past those of others in one step.
-    """
-    prefix = tenant_prefix(tenant)
-    while True:
-        async for entry in store.list(TASKS, after):
-            name = name_in(entry.key)
-            if not name.startswith(prefix):
-                after = entry.key
-                break
-            yield entry
-        else:
-            return
-        places = (f"{TASKS}{shard}/{prefix}" for shard in SHARDS)
-        ahead = next((place for place in places if place > after), None)
-        if ahead is None:
-            return
-        after = ahead
-
-
-def jobs_of(tasks: Iterable[Task], charter: Charter, filter: Filter, at: float) -> list[Job]:
-    """Of a page of tasks, the jobs that a filter lets through."""
-    state = prepared(charter)
-    jobs = [task.job for task in tasks if task.job is not None]
-    for job in jobs:
-        state.adopt(job)
-    return passing(state, filter, jobs, at)
 
 
 def contents(

@@ -38,8 +38,9 @@ CREATE INDEX penstock_pending ON penstock_jobs (tenant, queue, type, priority, d
 CREATE INDEX penstock_ready ON penstock_jobs (tenant, type, priority, due_at)
     WHERE due_at IS NOT NULL;
 CREATE INDEX penstock_kept ON penstock_jobs (shelf, kept_at) WHERE kept_at IS NOT NULL;
--- For lists, page by page: every index has the life behind its columns.
-CREATE INDEX penstock_listed ON penstock_jobs (tenant, shelf);
+-- For lists, page by page: every index has the life behind its columns. Running records are not
+-- many and change most, so that they are looked up by shelf and put in order.
+CREATE INDEX penstock_listed ON penstock_jobs (tenant, shelf) WHERE shelf <> 'running';
 CREATE INDEX penstock_claimed ON penstock_jobs (claim) WHERE claim IS NOT NULL;
 
 -- Keys that are taken.
