@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from penstock.engines.records.postgres.finding import asked, by, head_in, hold_in, remembered_in
 from penstock.engines.records.postgres.statements import Statements
 from penstock.engines.records.postgres.steps import Rows, Script, Step
@@ -23,9 +25,18 @@ from penstock.ports.records import (
 )
 
 
+class Noted(Struct, frozen=True):
+    """How the server knows one who waits."""
+
+    name: str
+    session: int
+    """The one that hears for it."""
+    stays: bool
+
+
 class Looker:
     def __init__(self, sql: Statements) -> None:
-        self._sql = {**sql.finding, **sql.looking}
+        self._sql = {**sql.finding, **sql.looking, "note_waiter": sql.writing["note_waiter"]}
 
     def head(self) -> Script[Head]:
         return head_in((yield from self._rows("head")))
@@ -51,12 +62,30 @@ class Looker:
         counts = [Count(queue, State(state), now, gone) for queue, state, now, gone in counted]
         return Survey(head.commit, counts, [Waiting(*row) for row in waiting], size[0][0])
 
-    def next_due(self, wanted: Wanted) -> Script[Due]:
-        due, leases = yield [
+    def next_due(self, wanted: Wanted, waiter: Noted | None) -> Script[Due]:
+        """Noted before the last look: what is written later wakes it, what was before is seen."""
+        name, session = (waiter.name, waiter.session) if waiter else ("", 0)
+        look = [
             Step(self._sql[f"due{by(wanted)}"], asked(wanted)),
             self._step("lease_end"),
+            self._step("place", waiter=name, session=session),
         ]
-        return Due(due[0][0], leases[0][0] if leases else None)
+        due, leases, place = yield look
+        is_due = due[0][0] is not None and due[0][0] <= wanted.due_by
+        if waiter is not None and not place[0][0] and (waiter.stays or not is_due):
+            yield [
+                self._step(
+                    "note_waiter",
+                    waiter=name,
+                    tenant=wanted.tenant,
+                    queues=None if wanted.queues is None else list(wanted.queues),
+                    types=None if wanted.types is None else list(wanted.types),
+                    session=session,
+                )
+            ]
+            due, leases, place = yield look
+        ahead = place[0][1] if waiter is not None else 0
+        return Due(due[0][0], leases[0][0] if leases else None, ahead=ahead)
 
     def tenants(self) -> Script[list[str]]:
         return [row[0] for row in (yield from self._rows("tenants"))]

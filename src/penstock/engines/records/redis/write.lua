@@ -103,5 +103,6 @@ if tonumber(commit.at) >= tonumber(before[2] or 0) then
   redis.call('HSET', root .. 'head', 'at', commit.at, 'clock', commit.clock)
 end
 redis.call('HINCRBY', root .. 'head', 'completed', commit.completed)
-redis.call('PUBLISH', root .. 'changed', commit.writer)
+redis.call('PUBLISH', root .. 'changed', commit.is_for_all and FOR_ALL or commit.writer)
+wake(commit.wakes)
 return 1
