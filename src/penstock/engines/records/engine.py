@@ -274,7 +274,8 @@ class RecordsEngine(GroupCommit):
         """Looks for others' commits while somebody waits for news."""
         complaints, is_settled = Complaints(logger, self._services.clock), True
         while True:
-            await self._listeners.some()
+            if not self._waiting.may_be_told:
+                await self._listeners.some()
             try:
                 seconds = LOOK_SECONDS_MAX if is_settled else RETRY_SECONDS_MAX
                 heard = await self._store.changed(seconds)

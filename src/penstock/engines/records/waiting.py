@@ -99,6 +99,8 @@ class WaitingRoom:
         self._as_of = as_of
         self._seats: dict[str, dict[asyncio.Future[Any], None]] = {}
         """Those who sleep, by the name that their kind has in the store; first come first."""
+        self._noted: set[str] = set()
+        """Names that the store may have on its list."""
         self._shown: dict[Kind, float] = {}
         """Since when something is due that the next claim of that kind will try to get."""
         self._held: dict[Kind, _Held] = {}
@@ -139,10 +141,16 @@ class WaitingRoom:
                     if is_over and not is_due and not look.ahead:
                         return
 
+    @property
+    def may_be_told(self) -> bool:
+        """Whether somebody of this handle is on the list, were it one who has left."""
+        return bool(self._noted)
+
     async def tell(self, wakes: Sequence[tuple[str, Wake]]) -> None:
         """Wakes those who are named. Where nobody is there any more, others are told instead."""
         passed_on: list[Wake] = []
         for name, wake in wakes:
+            self._noted.discard(name)
             sleeping = [seat for seat in self._seats.get(name, ()) if not seat.done()]
             for seat in sleeping[: wake.jobs]:
                 seat.set_result(None if wake.jobs is None else _NAMED)
@@ -198,6 +206,8 @@ class WaitingRoom:
         (charter, at), name = self._as_of(), _name_of(kind)
         wanted = wanted_by(*kind, charter, at, count=1)
         stays = len(self._seats.get(name, ())) > 1
+        if self._store.capabilities.push:
+            self._noted.add(name)
         due = await self._store.next_due(wanted, Waiter(name, stays))
         due_at = inf if due.pending is None else due.pending
         seconds = due_at - at
