@@ -13,7 +13,7 @@ import asyncio
 import logging
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Final, TypeVar
 
@@ -82,12 +82,6 @@ class GroupCommit(ABC):
     def _presence(self) -> Presence: ...
 
     @abstractmethod
-    async def _due_seconds(
-        self, tenant: str, queues: Sequence[str] | None, types: Sequence[str] | None
-    ) -> float:
-        """How long until a claim may find something, or a lease dies; 0 or less: now."""
-
-    @abstractmethod
     async def _open(self) -> None:
         """Makes ready what batches are served with."""
 
@@ -153,29 +147,6 @@ class GroupCommit(ABC):
     def watch_end(self, tenant: str, id: str) -> Iterator[Awaitable[EndEvent | None]]:
         with self._listeners.listening(), self._listeners.end_of(tenant, id) as end:
             yield end
-
-    async def wait_ready(
-        self,
-        tenant: str,
-        queues: Sequence[str] | None,
-        types: Sequence[str] | None,
-        timeout_seconds: float,
-    ) -> None:
-        self._require_open()
-        until = self._services.clock.elapsed() + timeout_seconds
-        with self._listeners.listening():
-            while (rest := until - self._services.clock.elapsed()) > 0:
-                if self._listeners.is_closed:
-                    raise QueueClosed
-                # Taken before looking, so that nothing that happens meanwhile is missed.
-                news = self._listeners.commits.next()
-                due = await self._due_seconds(tenant, queues, types)
-                if due <= 0:
-                    news.cancel()
-                    return
-                happened = await self._listeners.commits.wait(min(rest, due), news)
-                if not happened and due <= rest:
-                    return
 
     async def register(self, record: WorkerRecord) -> None:
         await self._presence.register(record)

@@ -23,18 +23,21 @@ class Listeners:
         self.reached = -1
         """The newest position that is certainly known; who begins to watch has seen up to here."""
         self._count = 0
+        self._for_work = 0
+        """Those of them who are told by name when there is work, and need no other news."""
         self._present = asyncio.Event()
         self._ends: dict[tuple[str, str], dict[asyncio.Future[EndEvent | None], int]] = {}
         self._cancellations: list[tuple[str, CancelledListener]] = []
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
-        """While anybody does, the engine looks for others' commits.
+    def listening(self, *, for_work: bool = False) -> Iterator[None]:
+        """While anybody does, the engine looks for others' commits, or for work alone.
 
         A store that is closed under a listener's read says no more than that it is away; the
         listener is told what has happened.
         """
         self._count += 1
+        self._for_work += for_work
         self._present.set()
         try:
             yield
@@ -44,12 +47,18 @@ class Listeners:
             raise
         finally:
             self._count -= 1
+            self._for_work -= for_work
             if self._count == 0:
                 self._present.clear()
 
     async def some(self) -> None:
         """Returns while somebody listens."""
         await self._present.wait()
+
+    @property
+    def await_commits(self) -> bool:
+        """Whether somebody wants to know of commits, whatever they bring."""
+        return self._count > self._for_work
 
     @property
     def await_events(self) -> bool:

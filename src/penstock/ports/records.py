@@ -194,6 +194,35 @@ class Unheard(Struct, frozen=True, gc=False):
     departed: Departed | None
 
 
+class Wake(Struct, frozen=True, gc=False):
+    """Work of one kind has come, or will soon: those who wait for such are to be told."""
+
+    tenant: str
+    queue: str
+    type: str
+    jobs: int | None
+    """As many as that, the longest waiting first; None: all of them."""
+
+
+class Waiter(Struct, frozen=True, gc=False):
+    """Somebody who waits for work at one handle; its name there is the same for the same kind."""
+
+    name: str
+    stays: bool
+    """Whether others are waiting under that name, who go on whatever is due now."""
+
+
+class Heard(Struct, frozen=True):
+    """What a handle was told by others."""
+
+    is_news: bool = False
+    """Somebody may have committed."""
+    is_for_all: bool = False
+    """Whoever waits has to look."""
+    wakes: Sequence[tuple[str, Wake]] = ()
+    """Names of waiters of this handle, and what has come for them."""
+
+
 class Departure(Struct, frozen=True, gc=False):
     """Where the history of a job that left is: the positions of its events."""
 
@@ -240,6 +269,8 @@ class Change(Struct, frozen=True):
     vacuum_before: float = 0.0
     vacuum_below: int = 0
     """Commits that are older and have a lower number can go, now or at a vacuum."""
+    wakes: Sequence[Wake] | None = ()
+    """Whom to tell of it; None: all who wait. So is it with a new charter."""
 
 
 class Collided(StoreUnavailable):
@@ -255,6 +286,11 @@ class Due(Struct, frozen=True):
     """When the earliest of some pending records is or was due."""
     lease_end: float | None
     """When the first lease of all runs out."""
+    held_seconds: float | None = None
+    """How long others' turns may still have what is due, where that is known; it is not among the
+    `pending` then."""
+    ahead: int = 0
+    """How many were noted before the one who asks, or are, if it is not."""
 
 
 class RecordStore(Protocol):
@@ -334,8 +370,17 @@ class RecordStore(Protocol):
         """What counts later than that; by id."""
         ...
 
-    async def next_due(self, wanted: Wanted) -> Due:
-        """`due_by` and `count` do not matter here."""
+    async def next_due(self, wanted: Wanted, waiter: Waiter | None = None) -> Due:
+        """`count` does not matter here.
+
+        Where the store wakes those who wait (`capabilities.push`), the waiter is noted, unless
+        something is due by `due_by` and it does not stay: whatever is written from then on and
+        is not in this answer wakes it, once. Noting the same one again changes nothing.
+        """
+        ...
+
+    async def wake(self, wakes: Sequence[Wake]) -> None:
+        """Tells those who wait, as a change with these would."""
         ...
 
     async def departure(self, tenant: str, id: str, life: int | None) -> Departure | None:
@@ -352,8 +397,12 @@ class RecordStore(Protocol):
         """The lowest number whose events were not vacuumed, whether or not it was used."""
         ...
 
-    async def changed(self, timeout_seconds: float) -> None:
-        """Returns when somebody may have committed since it was last called, or time is up."""
+    async def changed(self, timeout_seconds: float) -> Heard:
+        """Returns when something was told since it was last called, or time is up.
+
+        Wake-ups may be lost, and all those who were noted may be forgotten: whoever waits looks
+        again from time to time.
+        """
         ...
 
     async def sides(self) -> dict[str, float | None]:

@@ -78,6 +78,14 @@ async def within(seconds: float, clock: Clock, work: Coroutine[Any, Any, Any]) -
     return ended
 
 
+async def happens(news: asyncio.Future[Any], timeout_seconds: float) -> bool:
+    """Whether it is done before the time is up; if not, it can be awaited again."""
+    done, _ = await asyncio.wait(
+        [news], timeout=None if isinf(timeout_seconds) else timeout_seconds
+    )
+    return bool(done)
+
+
 class Repeat:
     """Calls something every so many seconds until cancelled."""
 
@@ -198,15 +206,10 @@ class Signal:
         `news` is what `next` gave before, where something was awaited in between.
         """
         news = news or self.next()
-        if isinf(timeout_seconds):
-            await news
-            return True
         try:
-            async with asyncio.timeout(timeout_seconds):
-                await news
-            return True
-        except TimeoutError:
-            return False
+            return await happens(news, timeout_seconds)
+        finally:
+            news.cancel()
 
 
 class Latch:

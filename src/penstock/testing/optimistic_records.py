@@ -11,7 +11,9 @@ are not hidden, so they do so often.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
 
 from penstock.engines.records.capabilities import record_capabilities
 from penstock.kernel.events import commit_of
@@ -30,6 +32,7 @@ from penstock.ports.records import (
     Found,
     Front,
     Head,
+    Heard,
     HoldChange,
     KeyHold,
     Need,
@@ -38,6 +41,8 @@ from penstock.ports.records import (
     Shelf,
     Stored,
     Unheard,
+    Waiter,
+    Wake,
     Wanted,
 )
 from penstock.ports.store import ObjectStore
@@ -69,6 +74,21 @@ class SharedRecords:
         self.side = MemoryStore() if now is None else MemoryStore(now=now)
         self.changed = Signal()
         self.conflicts = 0
+        self.waiters: dict[str, tuple[Wanted, OptimisticRecords]] = {}
+        """Those who wait, the longest waiting first."""
+
+    def wake(self, wakes: Sequence[Wake] | None) -> None:
+        """Tells those whom a change names; None: all."""
+        handles = {id(handle): handle for _, handle in self.waiters.values()}
+        for handle in handles.values() if wakes is None else ():
+            handle.told = msgspec.structs.replace(handle.told, is_for_all=True)
+        for wake in wakes or ():
+            matching = [name for name, (wanted, _) in self.waiters.items() if _is_for(wake, wanted)]
+            for name in matching[: wake.jobs]:
+                _, handle = self.waiters.pop(name)
+                told = [*handle.told.wakes, (name.partition("/")[2], wake)]
+                handle.told = msgspec.structs.replace(handle.told, wakes=told)
+        self.changed.set()
 
     @property
     def readable(self) -> int:
@@ -81,6 +101,7 @@ class OptimisticRecords:
         self._shared = shared
         self._batches_at_once = batches_at_once
         self._seen = -1
+        self.told = Heard()
 
     @property
     def capabilities(self) -> Capabilities:
@@ -180,11 +201,19 @@ class OptimisticRecords:
         lapsing = [one for one in held if one.lapses_at is not None and one.lapses_at > after]
         return sorted(lapsing, key=lambda one: one.scope)
 
-    async def next_due(self, wanted: Wanted) -> Due:
+    async def next_due(self, wanted: Wanted, waiter: Waiter | None = None) -> Due:
         pending = [record.at for record in self._of(wanted.tenant) if _is_wanted(record, wanted)]
+        waiters, is_due = self._shared.waiters, any(at <= wanted.due_by for at in pending)
+        name = f"{id(self)}/{waiter.name}" if waiter else ""
+        if waiter is not None and (waiter.stays or not is_due):
+            waiters.setdefault(name, (wanted, self))
+        ahead = list(waiters).index(name) if name in waiters else len(waiters)
         records = (record for record, _ in self._shared.records.values())
         leases = [record.at for record in records if record.shelf is Shelf.RUNNING]
-        return Due(min(pending, default=None), min(leases, default=None))
+        return Due(min(pending, default=None), min(leases, default=None), ahead=ahead)
+
+    async def wake(self, wakes: Sequence[Wake]) -> None:
+        self._shared.wake(wakes)
 
     async def departure(self, tenant: str, id: str, life: int | None) -> Departure | None:
         lives = [
@@ -210,10 +239,12 @@ class OptimisticRecords:
     async def first_commit(self) -> int:
         return self._shared.first_commit
 
-    async def changed(self, timeout_seconds: float) -> None:
-        if self._shared.readable == self._seen:
+    async def changed(self, timeout_seconds: float) -> Heard:
+        if self._shared.readable == self._seen and self.told == Heard():
             await self._shared.changed.wait(timeout_seconds)
-        self._seen = self._shared.readable
+        is_news, self._seen = self._seen != self._shared.readable, self._shared.readable
+        told, self.told = self.told, Heard()
+        return msgspec.structs.replace(told, is_news=is_news)
 
     async def sides(self) -> dict[str, float | None]:
         return dict(self._shared.sides)
@@ -329,6 +360,7 @@ class OptimisticRecords:
         if change.at >= one.at:
             one.at, one.clock = change.at, change.clock
         one.completed += change.completed
+        one.wake(None if change.charter is not None else change.wakes)
 
     def _of(self, tenant: str) -> Iterable[Record]:
         return (
@@ -342,6 +374,14 @@ def _is_wanted(record: Record, wanted: Wanted) -> bool:
         and record.queue not in wanted.paused
         and (wanted.queues is None or record.queue in wanted.queues)
         and (wanted.types is None or record.type in wanted.types)
+    )
+
+
+def _is_for(wake: Wake, wanted: Wanted) -> bool:
+    return (
+        wake.tenant == wanted.tenant
+        and (wanted.queues is None or wake.queue in wanted.queues)
+        and (wanted.types is None or wake.type in wanted.types)
     )
 
 

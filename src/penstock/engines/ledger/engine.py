@@ -19,7 +19,8 @@ from functools import partial
 from math import inf
 from typing import Any, Final, TypeVar
 
-from penstock.engines.group_commit import OUTCOME_SECONDS_MAX, GroupCommit
+from penstock.engines.commit_waits import CommitWaits
+from penstock.engines.group_commit import OUTCOME_SECONDS_MAX
 from penstock.engines.histories import read_back
 from penstock.engines.ledger import counting, views
 from penstock.engines.ledger.imports.objects import AtHand
@@ -77,7 +78,7 @@ POLL_SECONDS_MAX: Final = 5.0
 PREFETCHED_SEGMENTS: Final = 2
 
 
-class LedgerEngine(GroupCommit):
+class LedgerEngine(CommitWaits):
     def __init__(
         self,
         open_journal: Callable[[Listener], Awaitable[Journal]],

@@ -28,9 +28,10 @@ from penstock.engines.presence import Presence
 from penstock.engines.records import views
 from penstock.engines.records.colliders import Colliders
 from penstock.engines.records.commit_reader import CommitReader, settled_commit
-from penstock.engines.records.needs import Look, parted, runs, wanted_by
+from penstock.engines.records.needs import Look, parted, runs
 from penstock.engines.records.turns import ID_CHARACTERS, Turn, charter_in
 from penstock.engines.records.vacuum import Vacuum
+from penstock.engines.records.waiting import LOOK_SECONDS_MAX, WaitingRoom
 from penstock.engines.requests import Request, Work, weighed
 from penstock.engines.side import SideObjects
 from penstock.errors import PenstockError, QueueClosed, StoreFull, StoreUnavailable, Unsupported
@@ -48,7 +49,7 @@ from penstock.ports.backend import (
     Stats,
     VacuumReport,
 )
-from penstock.ports.records import Collided, Head, Need, RecordStore, TransactionalStore
+from penstock.ports.records import Collided, Head, Heard, Need, RecordStore, TransactionalStore
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
 from penstock.wire.commit import decode_commit
@@ -65,8 +66,6 @@ TURNS_LOST_MAX: Final = 200
 """Nobody is that unlucky in half a minute: something is not what it should be."""
 TURNS_WITHIN_MAX: Final = 10
 """The same in a transaction of the caller's, where waiting would only make others wait."""
-LOOK_SECONDS_MAX: Final = 5.0
-"""Others' commits are looked for this often, whatever the store says."""
 COMMITS_TOLD_MAX: Final = 64
 """Whoever waits for an end and is further behind looks for it instead."""
 
@@ -101,6 +100,12 @@ class RecordsEngine(GroupCommit):
         """So that nobody is told of the same thing twice."""
         self._noticed = 0
         """The newest commit that was there at the last look."""
+        self._waiting = WaitingRoom(
+            store,
+            self._listeners,
+            services,
+            lambda: (self._charter, self._clock.stamp(self._stamp).at),
+        )
 
     @property
     def _presence(self) -> Presence:
@@ -128,6 +133,7 @@ class RecordsEngine(GroupCommit):
             raise
 
     async def _close(self) -> None:
+        self._waiting.wake_all()
         await self._store.close()
 
     async def execute(self, command: Command[Answer]) -> Answer:
@@ -251,24 +257,31 @@ class RecordsEngine(GroupCommit):
 
     # Waits
 
-    async def _due_seconds(
-        self, tenant: str, queues: Sequence[str] | None, types: Sequence[str] | None
-    ) -> float:
-        at = self._clock.stamp(self._stamp).at
-        wanted = wanted_by(tenant, queues, types, self._charter, at, count=1)
-        due = await self._store.next_due(wanted)
-        pending = inf if due.pending is None else due.pending
-        lease_end = inf if due.lease_end is None else due.lease_end
-        return min(pending, lease_end + self.settings.clock_skew_seconds) - at
+    async def wait_ready(
+        self,
+        tenant: str,
+        queues: Sequence[str] | None,
+        types: Sequence[str] | None,
+        timeout_seconds: float,
+    ) -> None:
+        self._require_open()
+        await self._waiting.wait(tenant, queues, types, timeout_seconds)
 
     async def _follow(self) -> None:
         """Looks for others' commits while somebody waits for news."""
         complaints, is_settled = Complaints(logger, self._services.clock), True
         while True:
-            await self._listeners.some()
+            if not self._waiting.may_be_told:
+                await self._listeners.some()
             try:
-                await self._store.changed(LOOK_SECONDS_MAX if is_settled else RETRY_SECONDS_MAX)
-                is_settled = await self._catch_up()
+                seconds = LOOK_SECONDS_MAX if is_settled else RETRY_SECONDS_MAX
+                heard = await self._store.changed(seconds)
+                await self._waiting.tell(heard.wakes)
+                is_awaited = heard.is_news and self._listeners.await_commits
+                if is_awaited or heard.is_for_all or heard == Heard():
+                    is_settled = await self._catch_up()
+                if heard.is_for_all:
+                    self._waiting.wake_all()
             except PenstockError as error:
                 complaints.trouble("following the queue", error)
                 await self._services.clock.sleep(RETRY_SECONDS_MAX)
@@ -379,6 +392,7 @@ class RecordsEngine(GroupCommit):
             # Whoever looks knows, and whoever knows tells.
             await self._catch_up()
         self._note_readable(turn.head.readable)
+        self._waiting.note_claims(requests, turn.answers)
         for request, answer in zip(requests, turn.answers, strict=True):
             request.answer(answer)
         if turn.events:

@@ -13,10 +13,11 @@ from typing import Any, Final
 from penstock.engines.records.charters import charter_of, prepared
 from penstock.engines.records.needs import is_read, need_of
 from penstock.engines.records.shelves import job_in, record_of, shelf_of
+from penstock.engines.records.waiting import wakes_of
 from penstock.engines.requests import Spoiled, Work, decide_all
 from penstock.kernel.batch import Batch
 from penstock.kernel.changes import Changes
-from penstock.kernel.commands import Expire
+from penstock.kernel.commands import Claim, Expire
 from penstock.kernel.events import Event, commit_of
 from penstock.kernel.job import Job, State
 from penstock.kernel.stamps import THE_BEGINNING, Stamp, next_stamp
@@ -184,7 +185,24 @@ class Turn:
             vacuum_before=self.stamp.at
             - self.charter.settings.retention_seconds(self._retention_seconds),
             vacuum_below=first_needed(self.charter, self.head),
+            wakes=wakes_of(
+                changes,
+                self._left_over(found, changes),
+                self.stamp.at,
+                state.settings.clock_skew_seconds,
+            ),
         )
+
+    def _left_over(self, found: Found, changes: Changes) -> list[Job]:
+        """What several claims may have looked at and none has taken. One alone takes all it can."""
+        if len(self._works) == 1 or not any(isinstance(work, Claim) for work in self._works):
+            return []
+        changed = {before.life for before, _ in changes.jobs if before is not None}
+        return [
+            job_in(stored)
+            for stored in found.records
+            if stored.shelf == Shelf.PENDING and stored.life not in changed
+        ]
 
     def _unheard(self, puts: Sequence[Put], found: Found) -> Iterator[Unheard]:
         """Of the lives that begin here those whose call may be one that came and went before."""

@@ -219,6 +219,22 @@ FROM pool JOIN {schema}.jobs AS job ON job.ctid = pool.place
 ORDER BY pool.priority, pool.due_at, pool.life LIMIT %(count)s
 {lock_job}
 
+-- name: waiters_for_wake
+-- Those who wait for the work of a `wake`, the longest waiting first, if somebody hears for them.
+SELECT waiter.name FROM {schema}.waiters AS waiter
+WHERE waiter.tenant = wake.tenant
+    AND (waiter.queues IS NULL OR wake.queue = ANY (waiter.queues))
+    AND (waiter.types IS NULL OR wake.type = ANY (waiter.types))
+    AND EXISTS (SELECT FROM pg_stat_get_activity(waiter.session))
+ORDER BY waiter.since LIMIT nullif(wake.jobs, -1)
+
+-- name: notify_waiter
+-- To the handle: its name for who waits, and the work, as JSON.
+pg_notify(
+    'penstock_' || split_part(name, '/', 1),
+    json_build_array(split_part(name, '/', 2), tenant, queue, type, nullif(jobs, -1))::text
+)
+
 -- name: fronts_of_shelves
 -- The first records of each shelf, as `fronts` says. Parameters: shelves, untils, leasts, mosts.
 SELECT job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body

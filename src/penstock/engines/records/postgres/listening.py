@@ -1,19 +1,26 @@
-"""Hearing that somebody has committed: one connection that listens, and is made again when lost."""
+"""Hearing that somebody has committed, and that work has come: one connection that listens, and is
+made again when lost."""
 
 from __future__ import annotations
 
 import logging
+from typing import Final
 
+import msgspec
 import psycopg
 from psycopg import AsyncConnection
 
 from penstock.engines.records.postgres.database import RETRY_SECONDS, RETRY_SECONDS_MAX, Database
+from penstock.engines.records.postgres.writing import FOR_ALL
+from penstock.ports.records import Heard, Wake
 from penstock.runtime.clock import SystemClock
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
 from penstock.runtime.tasks import Latch, TaskSet
 
 logger = logging.getLogger(__name__)
+
+_wake_in: Final = msgspec.json.Decoder(tuple[str, str, str, str, int | None]).decode
 
 
 class Ear:
@@ -23,18 +30,25 @@ class Ear:
         self._database = database
         self._channel = channel
         self._own = own
+        self._own_channel = f"penstock_{own}"
         self._services = services
         self._clock = SystemClock()
-        self._heard = Latch()
+        self._is_told = Latch()
+        self._heard = Heard()
+        """What was heard since the last wait."""
+        self.session: int | None = None
+        """The server's number of the connection, while it listens."""
         self._tasks = TaskSet("postgres")
         self._is_listening = False
 
-    async def wait(self, timeout_seconds: float) -> None:
+    async def wait(self, timeout_seconds: float) -> Heard:
         """Until something was heard since the last wait, or the time is up."""
         if not self._is_listening:
             self._is_listening = True
             self._tasks.keep("listening", self._listen)
-        await self._heard.wait(timeout_seconds)
+        await self._is_told.wait(timeout_seconds)
+        heard, self._heard = self._heard, Heard()
+        return heard
 
     async def close(self) -> None:
         await self._tasks.stop()
@@ -47,15 +61,34 @@ class Ear:
                 async with await AsyncConnection.connect(
                     **self._database.parameters, autocommit=True
                 ) as connection:
-                    await connection.execute(f"LISTEN {self._channel}".encode())
+                    for channel in (self._channel, self._own_channel):
+                        await connection.execute(f'LISTEN "{channel}"'.encode())
                     complaints.fine()
                     backoff = self._services.backoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
+                    self.session = connection.info.backend_pid
                     # Whatever happened before is heard of now.
-                    self._heard.set()
+                    self._hear(Heard(is_news=True, is_for_all=True))
                     async for told in connection.notifies():
-                        if told.payload != self._own:
-                            self._heard.set()
+                        self._note(told)
             except psycopg.Error as error:
                 complaints.trouble("listening to the server", error)
-                self._heard.set()
+                self._hear(Heard(is_news=True, is_for_all=True))
+            finally:
+                self.session = None
             await self._clock.sleep(backoff.next_seconds())
+
+    def _note(self, told: psycopg.Notify) -> None:
+        if told.channel == self._own_channel:
+            name, tenant, queue, type, jobs = _wake_in(told.payload)
+            self._hear(Heard(wakes=[(name, Wake(tenant, queue, type, jobs))]))
+        elif told.payload != self._own:
+            self._hear(Heard(is_news=True, is_for_all=told.payload == FOR_ALL))
+
+    def _hear(self, more: Heard) -> None:
+        before = self._heard
+        self._heard = Heard(
+            before.is_news or more.is_news,
+            before.is_for_all or more.is_for_all,
+            [*before.wakes, *more.wakes],
+        )
+        self._is_told.set()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import Struct
+
 from penstock.engines.records.postgres.finding import head_in, hold_in, remembered_in
 from penstock.engines.records.postgres.searching import asked, by
 from penstock.engines.records.postgres.statements import Statements
@@ -24,9 +26,18 @@ from penstock.ports.records import (
 from penstock.wire.packed import unpack
 
 
+class Noted(Struct, frozen=True):
+    """How the server knows one who waits."""
+
+    name: str
+    session: int
+    """The one that hears for it."""
+    stays: bool
+
+
 class Looker:
     def __init__(self, sql: Statements) -> None:
-        self._sql = {**sql.finding, **sql.looking}
+        self._sql = {**sql.finding, **sql.looking, "note_waiter": sql.writing["note_waiter"]}
 
     def head(self) -> Script[Head]:
         return head_in((yield from self._rows("head")))
@@ -56,12 +67,30 @@ class Looker:
         behind = head.commit - head.readable
         return Survey(head.commit, counts, waiting_rows, size[0][0], behind)
 
-    def next_due(self, wanted: Wanted) -> Script[Due]:
-        due, leases = yield [
+    def next_due(self, wanted: Wanted, waiter: Noted | None) -> Script[Due]:
+        """Noted before the last look: what is written later wakes it, what was before is seen."""
+        name, session = (waiter.name, waiter.session) if waiter else ("", 0)
+        look = [
             Step(self._sql[f"due{by(wanted)}"], asked(wanted)),
             self._step("lease_end"),
+            self._step("place", waiter=name, session=session),
         ]
-        return Due(due[0][0], leases[0][0] if leases else None)
+        due, leases, place = yield look
+        is_due = due[0][0] is not None and due[0][0] <= wanted.due_by
+        if waiter is not None and not place[0][0] and (waiter.stays or not is_due):
+            yield [
+                self._step(
+                    "note_waiter",
+                    waiter=name,
+                    tenant=wanted.tenant,
+                    queues=None if wanted.queues is None else list(wanted.queues),
+                    types=None if wanted.types is None else list(wanted.types),
+                    session=session,
+                )
+            ]
+            due, leases, place = yield look
+        ahead = place[0][1] if waiter is not None else 0
+        return Due(due[0][0], leases[0][0] if leases else None, ahead=ahead)
 
     def tenants(self) -> Script[list[str]]:
         return [row[0] for row in (yield from self._rows("tenants"))]

@@ -16,6 +16,15 @@ SELECT min(due_at) FROM lane;
 {lanes_of_types}
 SELECT min(due_at) FROM lane;
 
+-- name: place
+-- Whether one who waits is noted, and how many are ahead. Parameters: waiter, session.
+SELECT own.name IS NOT NULL, (
+    SELECT count(*) FROM {schema}.waiters AS other
+    WHERE other.since < coalesce(own.since, 'infinity')
+)
+FROM (SELECT) AS one
+LEFT JOIN {schema}.waiters AS own ON own.name = %(waiter)s AND own.session = %(session)s;
+
 -- name: waiting
 -- Of each type with pending records, by queue: how many, when the earliest is due, and how many are
 -- not yet: from counters, and a step or two in the index per lane. What is not due yet is counted by

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 from threading import Lock
@@ -30,7 +30,7 @@ from penstock.engines.records.postgres.database import (
 )
 from penstock.engines.records.postgres.errors import is_conflict, translated
 from penstock.engines.records.postgres.listening import Ear
-from penstock.engines.records.postgres.looking import Looker
+from penstock.engines.records.postgres.looking import Looker, Noted
 from penstock.engines.records.postgres.objects import Objects
 from penstock.engines.records.postgres.statements import Statements
 from penstock.engines.records.postgres.steps import Script, play, play_async
@@ -48,8 +48,11 @@ from penstock.ports.records import (
     Departure,
     Due,
     Head,
+    Heard,
     KeyHold,
     Remembered,
+    Waiter,
+    Wake,
     Wanted,
 )
 from penstock.ports.store import ObjectStore
@@ -208,8 +211,15 @@ class PostgresStore:
     async def lapsing(self, tenant: str, after: float) -> list[KeyHold]:
         return await self._look(lambda: self._looker.lapsing(tenant, after))
 
-    async def next_due(self, wanted: Wanted) -> Due:
-        return await self._look(lambda: self._looker.next_due(wanted))
+    async def next_due(self, wanted: Wanted, waiter: Waiter | None = None) -> Due:
+        session = self._ear.session
+        noted = None
+        if waiter is not None and session is not None:
+            noted = Noted(f"{self._teller}/{waiter.name}", session, waiter.stays)
+        return await self._look(lambda: self._looker.next_due(wanted, noted))
+
+    async def wake(self, wakes: Sequence[Wake]) -> None:
+        await self._look(lambda: self._writer.wake(wakes))
 
     async def departure(self, tenant: str, id: str, life: int | None) -> Departure | None:
         return await self._look(lambda: self._looker.departure(tenant, id, life))
@@ -235,8 +245,8 @@ class PostgresStore:
     async def _look(self, make: Callable[[], Script[Answer]]) -> Answer:
         return await self._read_threads.submit(lambda: self._database.play(make))
 
-    async def changed(self, timeout_seconds: float) -> None:
-        await self._ear.wait(timeout_seconds)
+    async def changed(self, timeout_seconds: float) -> Heard:
+        return await self._ear.wait(timeout_seconds)
 
 
 def _play_within(connection: psycopg.Connection[Any], script: Script[bool]) -> bool:

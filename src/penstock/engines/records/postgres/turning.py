@@ -109,7 +109,8 @@ class Turning:
 
     def commit(self, ready: Ready, teller: str) -> Script[None]:
         """Told of once it stands, since to tell within would have all commits queue up."""
-        yield [*ready.steps, COMMIT, self._writer.tell(self.channel, teller)]
+        tell = self._writer.tell(self.channel, teller, ready.change)
+        yield [*ready.steps, COMMIT, *tell]
 
     def within(self, ask: Ask, decide: Decide) -> Script[bool]:
         """A turn in a transaction that somebody else began and will end.
@@ -127,8 +128,8 @@ class Turning:
                 raise WrongIsolation(results[3][0][0])
             change = decide((yield from self._looker.find(ask(head))))
             if change is not None and change.charter_found == head.charter_version:
-                tell = self._writer.tell(self.channel, "")
-                yield [*self._writer.write(change, shard), tell, _KEEP]
+                tell = self._writer.tell_within(self.channel, change)
+                yield [*self._writer.write(change, shard), *tell, _KEEP]
                 return True
         except (Exception, asyncio.CancelledError) as error:
             yield [_TAKE_BACK]

@@ -24,6 +24,7 @@ from penstock.ports.records import (
     Remembered,
     Shelf,
     Unheard,
+    Wake,
 )
 from penstock.wire.packed import pack
 
@@ -43,6 +44,10 @@ _DEPARTED: Final[Kinds] = {
 _REMEMBERED: Final[Kinds] = {
     "tenants": texts, "ids": texts, "untils": floats, "operations": blobs,
 }  # fmt: skip
+_WOKEN: Final[Kinds] = {"tenants": texts, "queues": texts, "types": texts, "jobs": integers}
+_EVERYBODY: Final = -1
+FOR_ALL: Final = "everybody"
+"""What is announced where whoever waits has to look."""
 _encode: Final = msgspec.json.Encoder().encode
 _COUNTED: Final[Kinds] = {
     "tenants": texts, "queues": texts, "types": texts, "states": texts, "now": integers,
@@ -98,8 +103,30 @@ class Writer:
             events=pack(change.events),
         )
 
-    def tell(self, channel: str, teller: str) -> Step:
-        return self._step("tell", channel=channel, teller=teller)
+    def tell(self, channel: str, teller: str, change: Change) -> Iterator[Step]:
+        """Of a change that stands."""
+        is_for_all = change.wakes is None or change.charter is not None
+        yield self._step("tell", channel=channel, teller=FOR_ALL if is_for_all else teller)
+        if change.wakes:
+            yield self._wake("wake", change.wakes)
+
+    def tell_within(self, channel: str, change: Change) -> Iterator[Step]:
+        """The same of one that may yet be taken back; nobody hears of it before it stands."""
+        yield self._step(
+            "tell", channel=channel, teller="" if change.wakes is not None else FOR_ALL
+        )
+        if change.wakes:
+            yield self._wake("wake_within", change.wakes)
+
+    def wake(self, wakes: Sequence[Wake]) -> Script[None]:
+        yield [self._wake("wake", wakes)]
+
+    def _wake(self, name: str, wakes: Sequence[Wake]) -> Step:
+        rows = [
+            (one.tenant, one.queue, one.type, _EVERYBODY if one.jobs is None else one.jobs)
+            for one in wakes
+        ]
+        return self._step(name, **columns(rows, **_WOKEN))
 
     def vacuum(self, written_before: float, below: int, released_before: float) -> Script[int]:
         yield [self._step("raise_first_commit", written_before=written_before, below=below)]

@@ -158,8 +158,50 @@ VALUES (%(number)s, %(at)s, %(clock)s::float8, %(events)b);
 UPDATE {schema}.head SET charter = %(charter)b, charter_version = %(number)s;
 
 -- name: tell
--- Wakes those who wait. Parameters: channel, teller.
+-- Announces a commit. Parameters: channel, teller.
 SELECT pg_notify(%(channel)s, %(teller)s);
+
+-- name: wake
+-- Tells those who wait that work has come, each once; not those whom another is telling just now.
+-- Parameters: lists of tenants, queues, types, jobs (-1: all who wait for it).
+WITH chosen AS (
+    SELECT one.name, wake.* FROM unnest(
+        %(tenants)b::text[], %(queues)b::text[], %(types)b::text[], %(jobs)b::bigint[]
+    ) AS wake (tenant, queue, type, jobs)
+    CROSS JOIN LATERAL ({waiters_for_wake} FOR UPDATE SKIP LOCKED) AS one
+), woken AS (
+    DELETE FROM {schema}.waiters AS waiter USING chosen WHERE waiter.name = chosen.name
+    RETURNING chosen.*
+)
+SELECT {notify_waiter} FROM woken;
+
+-- name: wake_within
+-- The same in a transaction that may last: nobody is taken off the list, which others need meanwhile.
+WITH chosen AS (
+    SELECT one.name, wake.* FROM unnest(
+        %(tenants)b::text[], %(queues)b::text[], %(types)b::text[], %(jobs)b::bigint[]
+    ) AS wake (tenant, queue, type, jobs)
+    CROSS JOIN LATERAL ({waiters_for_wake}) AS one
+)
+SELECT {notify_waiter} FROM chosen;
+
+-- name: note_waiter
+-- Writes down who waits, if that was not done, and forgets those for whom nobody hears any more.
+-- Parameters: waiter, tenant, queues and types (NULL: all), session.
+WITH gone AS (
+    DELETE FROM {schema}.waiters WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM {schema}.waiters
+        WHERE name <> %(waiter)s
+            AND NOT EXISTS (SELECT FROM pg_stat_get_activity(waiters.session))
+        FOR UPDATE SKIP LOCKED
+    ))
+)
+INSERT INTO {schema}.waiters (name, tenant, queues, types, session, since)
+VALUES (
+    %(waiter)s, %(tenant)s, %(queues)s::text[], %(types)s::text[], %(session)s, clock_timestamp()
+)
+ON CONFLICT (name) DO UPDATE SET session = excluded.session
+WHERE waiters.session <> excluded.session;
 
 -- name: raise_first_commit
 -- Up to the first commit that is young, or that must stay, if there are any before it; and notes

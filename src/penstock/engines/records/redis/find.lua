@@ -19,20 +19,9 @@ end
 local answer = head()
 local names, seen = {}, {}
 
--- How many of the first records of each index other turns have found and may be about to change. Who
--- only looks sees them all. A deadline too far away is of a clock that was set back.
-local hidden, reserved, past = {}, {}, {}
-if not asked.only_looks then
-  local others = redis.call('HGETALL', root .. 'reserved')
-  for place = 1, #others, 2 do
-    local other = cmsgpack.unpack(others[place + 1])
-    if now_ms <= other.until_ms and other.until_ms <= now_ms + asked.reserved_ms then
-      for index, count in pairs(other.counts) do hidden[index] = (hidden[index] or 0) + count end
-    else
-      past[#past + 1] = others[place]
-    end
-  end
-end
+-- What other turns have found they may be about to change. Who only looks sees it all.
+local hidden, past, reserved = {}, {}, {}
+if not asked.only_looks then hidden, past = hidden_by_turns(asked.reserved_ms) end
 
 local function add(name)
   if not seen[name] then
@@ -121,7 +110,7 @@ if not asked.only_looks then
   end
   take_number()
 end
-if #past > 0 then call_many('HDEL', root .. 'reserved', past) end
+for _, turn in ipairs(past) do redis.call('HDEL', root .. 'reserved', turn) end
 for _, front in ipairs(asked.riding) do take_front(front) end
 
 -- The records, and the names of the keys that they have. See packing.py for the bytes.

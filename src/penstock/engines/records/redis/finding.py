@@ -26,12 +26,15 @@ from penstock.ports.records import (
     KeyHold,
     Need,
     Stored,
+    Wake,
     Wanted,
 )
 
 TURN_SECONDS: Final = 5.0
 TURN_SECONDS_PER_RECORD: Final = 0.001
 """How long a turn may take before its number is given up, and more for one with much to decide."""
+
+RESERVED_MS: Final = round(RESERVATION_SECONDS_MAX * 1_000)
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -64,7 +67,7 @@ def asked(need: Need, token: str, *, only_looks: bool) -> bytes:
             "only_looks": only_looks,
             "token": token,
             "turn_ms": round(turn_seconds * 1_000),
-            "reserved_ms": round(RESERVATION_SECONDS_MAX * 1_000),
+            "reserved_ms": RESERVED_MS,
         }
     )  # fmt: skip
 
@@ -89,6 +92,10 @@ def wanted_fields(wanted: Wanted) -> dict[str, Any]:
     if wanted.types is not None:
         fields["types"] = dict.fromkeys(wanted.types, True)
     return fields
+
+
+def wake_fields(wake: Wake) -> list[str | int]:
+    return [wake.tenant, wake.queue, wake.type, -1 if wake.jobs is None else wake.jobs]
 
 
 def head_in(answer: Sequence[Any]) -> Head:

@@ -29,9 +29,11 @@ No tenant, id, queue or type has a slash; a key or a claim is any text and comes
                                     last commit; of an id, a hash by life
     forgettable, calls/TENANT/ID    which calls began the lives of jobs that left not long ago, by
                                     when they are forgotten
+    line, waiters                   who waits for work, by since when; hash: what each waits for
     sides                           hash: side objects and when they were released
     objects, object/KEY             the objects beside the records
     changed                         the channel on which commits are announced
+    wake/HANDLE                     the channel on which one handle is told of work
 
 A member of an index is the life in 18 digits and the record's TENANT/ID, so that records with the
 same time are in the order of their lives.
@@ -87,6 +89,9 @@ class Keys:
 
     def calls(self, name: str) -> str:
         return f"{self.root}calls/{name}"
+
+    def wake(self, handle: str) -> str:
+        return f"{self.root}wake/{handle}"
 
     def object(self, key: str) -> str:
         return f"{self.root}object/{key}"

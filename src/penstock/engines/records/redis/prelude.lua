@@ -9,6 +9,9 @@ local NUMBERS_BEGAN_MS = 1767225600000 -- 2026 UTC; so positions keep to 18 digi
 local run = ARGV[#ARGV]
 local function digits(number) return string.format('%d', number) end
 
+local WAITERS_MAX = 1000 -- among whom to choose; where more are waiting, all are told
+local FOR_ALL = 'everybody' -- announced where whoever waits has to look
+
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 
@@ -142,6 +145,56 @@ local function joined(values)
   local lengths = {}
   for place, value in ipairs(values) do lengths[place] = #value end
   return table.concat(lengths, ','), table.concat(values)
+end
+
+-- How many of the first records of each index turns under way have for themselves; the turns whose
+-- time for that is up; and when the first of the others has to end. A deadline too far away is of a
+-- clock that was set back.
+local function hidden_by_turns(reserved_ms)
+  local hidden, past, first_end = {}, {}, nil
+  local turns = redis.call('HGETALL', root .. 'reserved')
+  for place = 1, #turns, 2 do
+    local turn = cmsgpack.unpack(turns[place + 1])
+    if now_ms <= turn.until_ms and turn.until_ms <= now_ms + reserved_ms then
+      for index, count in pairs(turn.counts) do hidden[index] = (hidden[index] or 0) + count end
+      first_end = math.min(first_end or turn.until_ms, turn.until_ms)
+    else
+      past[#past + 1] = turns[place]
+    end
+  end
+  return hidden, past, first_end
+end
+
+-- Tells those who wait for work that some has come, the longest waiting first; each once. Whom
+-- nobody hears any more is passed over. `wakes`: {tenant, queue, type, jobs} each; -1: everybody.
+local function wake(wakes)
+  if #wakes == 0 then return end
+  local names = redis.call('ZRANGE', root .. 'line', 0, WAITERS_MAX)
+  if #names == 0 then return end
+  if #names > WAITERS_MAX then
+    announce(FOR_ALL)
+    return
+  end
+  local wants = redis.call('HMGET', root .. 'waiters', unpack(names))
+  for place, want in ipairs(wants) do wants[place] = want and cmsgpack.unpack(want) end
+  for _, one in ipairs(wakes) do
+    local tenant, queue, kind, left = unpack(one)
+    for place, name in ipairs(names) do
+      if left == 0 then break end
+      local want = wants[place]
+      if want and want.tenant == tenant and (not want.queues or want.queues[queue])
+        and (not want.types or want.types[kind]) then
+        local handle, rest = string.match(name, '^([^/]*)/(.*)$')
+        local told = cjson.encode({rest, tenant, queue, kind, one[4]})
+        -- Where nobody may be told they look by themselves; what was written stands.
+        local heard = redis.pcall('PUBLISH', root .. 'wake/' .. handle, told)
+        if type(heard) == 'number' and heard > 0 then left = left - 1 end
+        redis.call('ZREM', root .. 'line', name)
+        redis.call('HDEL', root .. 'waiters', name)
+        wants[place] = false
+      end
+    end
+  end
 end
 
 local function lane_named(tenant, queue, band)

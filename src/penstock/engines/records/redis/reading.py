@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from penstock.engines.records.redis.connection import Connection
-from penstock.engines.records.redis.finding import wanted_fields
+from penstock.engines.records.redis.finding import RESERVED_MS, wake_fields, wanted_fields
 from penstock.engines.records.redis.keys import Keys, record_name
 from penstock.engines.records.redis.packing import (
     calls_in,
@@ -28,6 +28,8 @@ from penstock.ports.records import (
     Due,
     KeyHold,
     Remembered,
+    Waiter,
+    Wake,
     Wanted,
 )
 
@@ -86,9 +88,22 @@ class Reader:
         holds = [hold_in(name.decode(), value.decode()) for name, value in held]
         return sorted(holds, key=lambda one: one.scope)
 
-    async def next_due(self, wanted: Wanted) -> Due:
-        pending, lease_end = await self._connection.run("due", _encode(wanted_fields(wanted)))
-        return Due(float(pending) if pending else None, float(lease_end) if lease_end else None)
+    async def next_due(self, wanted: Wanted, waiter: Waiter | None, handle: str) -> Due:
+        asked = wanted_fields(wanted)
+        asked["reserved_ms"] = RESERVED_MS
+        if waiter is not None:
+            asked["waiter"] = f"{handle}/{waiter.name}"
+            asked["stays"] = waiter.stays
+        pending, lease_end, held_ms, ahead = await self._connection.run("due", _encode(asked))
+        return Due(
+            float(pending) if pending else None,
+            float(lease_end) if lease_end else None,
+            None if held_ms == b"" else held_ms / 1_000,
+            ahead,
+        )
+
+    async def wake(self, wakes: Sequence[Wake]) -> None:
+        await self._connection.run("wake", _encode([wake_fields(one) for one in wakes]))
 
     async def departure(self, tenant: str, id: str, life: int | None) -> Departure | None:
         key = self._keys.departure(record_name(tenant, id))

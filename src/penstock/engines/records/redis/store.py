@@ -10,6 +10,7 @@ because its process died, is ended by the server's clock. See docs/adr/0008 for 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -36,8 +37,11 @@ from penstock.ports.records import (
     Departure,
     Due,
     Head,
+    Heard,
     KeyHold,
     Remembered,
+    Waiter,
+    Wake,
     Wanted,
 )
 from penstock.ports.store import ObjectStore
@@ -65,7 +69,7 @@ class RedisStore:
         self._reader = Reader(self._connection, self._keys)
         self._services = services
         self._writer = services.new_secret()
-        self._ear = Ear(self._connection, self._keys.changed, self._writer)
+        self._ear = Ear(self._connection, self._keys, self._writer)
         self._durability: Durability = "relaxed"
         self._is_warned = False
         self._is_rehearsed = False
@@ -146,8 +150,11 @@ class RedisStore:
     async def lapsing(self, tenant: str, after: float) -> list[KeyHold]:
         return await self._reader.lapsing(tenant, after)
 
-    async def next_due(self, wanted: Wanted) -> Due:
-        return await self._reader.next_due(wanted)
+    async def next_due(self, wanted: Wanted, waiter: Waiter | None = None) -> Due:
+        return await self._reader.next_due(wanted, waiter, self._writer)
+
+    async def wake(self, wakes: Sequence[Wake]) -> None:
+        await self._reader.wake(wakes)
 
     async def departure(self, tenant: str, id: str, life: int | None) -> Departure | None:
         return await self._reader.departure(tenant, id, life)
@@ -167,8 +174,8 @@ class RedisStore:
     async def sides(self) -> dict[str, float | None]:
         return await self._reader.sides()
 
-    async def changed(self, timeout_seconds: float) -> None:
-        await self._ear.wait(timeout_seconds)
+    async def changed(self, timeout_seconds: float) -> Heard:
+        return await self._ear.wait(timeout_seconds)
 
     async def vacuum(self, written_before: float, below: int, released_before: float) -> int:
         return await self._reader.vacuum(written_before, below, released_before)

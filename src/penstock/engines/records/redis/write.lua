@@ -138,5 +138,6 @@ if redis.call('ZADD', root .. 'buckets', bucket, bucket) == 1 then
   end
   if dropped > 0 then forget_departures(BUCKETS_DROPPED_MAX * BUCKET) end
 end
-announce(commit.writer)
+announce(commit.is_for_all and FOR_ALL or commit.writer)
+wake(commit.wakes)
 return {1, bytes}

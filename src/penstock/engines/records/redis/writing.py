@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from penstock.engines.records.redis.finding import Finding
+from penstock.engines.records.redis.finding import Finding, wake_fields
 from penstock.engines.records.redis.keys import Keys, hold_name, lane_of, member, record_name
 from penstock.engines.records.redis.packing import (
     Located,
@@ -96,6 +96,8 @@ class Writing:
             "records": self._new.keys + self._replacing.keys + self._others.keys,
             "after": self._after,
             "lanes": sorted(self._lanes),
+            "is_for_all": change.wakes is None or change.charter is not None,
+            "wakes": [wake_fields(one) for one in change.wakes or ()],
         }
         values = self._new.values + self._replacing.values + self._others.values
         return [_encode(commit), packed_events(change.events), *values]

@@ -11,7 +11,7 @@ Names in the file begin with `penstock_`, so that it may be the database of an a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
@@ -32,8 +32,11 @@ from penstock.ports.records import (
     Departure,
     Due,
     Head,
+    Heard,
     KeyHold,
     Remembered,
+    Waiter,
+    Wake,
     Wanted,
 )
 from penstock.ports.store import ObjectStore
@@ -129,7 +132,7 @@ class SqliteStore:
     async def lapsing(self, tenant: str, after: float) -> list[KeyHold]:
         return await self._read(lambda: self._reader.lapsing(tenant, after))
 
-    async def next_due(self, wanted: Wanted) -> Due:
+    async def next_due(self, wanted: Wanted, waiter: Waiter | None = None) -> Due:
         return await self._read(lambda: self._reader.next_due(wanted))
 
     async def departure(self, tenant: str, id: str, life: int | None) -> Departure | None:
@@ -168,14 +171,18 @@ class SqliteStore:
             await submit(cleaner.shorten_log)
         return dropped
 
-    async def changed(self, timeout_seconds: float) -> None:
+    async def wake(self, wakes: Sequence[Wake]) -> None:
+        """Nobody is noted: whoever waits looks at the file."""
+
+    async def changed(self, timeout_seconds: float) -> Heard:
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_seconds
         backoff = self._services.backoff(POLL_SECONDS, POLL_SECONDS_MAX)
         while (version := self._data_version()) == self._heard and loop.time() < until:
             if await self._closed.wait(backoff.next_seconds()):
-                return
-        self._heard = version
+                break
+        is_news, self._heard = version != self._heard, version
+        return Heard(is_news)
 
     def _data_version(self) -> tuple[int, int]:
         """Another one once any other connection has committed; it takes microseconds."""

@@ -15,7 +15,8 @@ from math import inf
 from typing import Any, Final
 
 from penstock.engines.calibration import CommitClock
-from penstock.engines.group_commit import OUTCOME_SECONDS_MAX, GroupCommit
+from penstock.engines.commit_waits import CommitWaits
+from penstock.engines.group_commit import OUTCOME_SECONDS_MAX
 from penstock.engines.histories import history_of
 from penstock.engines.presence import Presence
 from penstock.engines.records import views
@@ -79,7 +80,7 @@ ENDS_POLL_SECONDS_MAX: Final = 0.5
 NOWS_KNOWN_MAX: Final = 1_000
 
 
-class TasksEngine(GroupCommit):
+class TasksEngine(CommitWaits):
     def __init__(
         self,
         store: ObjectStore,
