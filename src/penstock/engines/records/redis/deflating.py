@@ -35,7 +35,7 @@ _WORDS: Final = (
 )
 """What is stored can only be read with these: others would be of another format."""
 
-_small: Final = zlib.compressobj(6, zlib.DEFLATED, -11, 3, zdict=_WORDS)
+_small: Final = zlib.compressobj(2, zlib.DEFLATED, -11, 2, zdict=_WORDS)
 _large: Final = zlib.compressobj(1, zlib.DEFLATED, -15, 8, zdict=_WORDS)
 
 

@@ -1,7 +1,7 @@
 """Hearing that somebody has committed: a subscription to the channel where it is announced.
 
-A connection that nobody sends anything on does not tell that it is dead, so where it is silent it is
-pinged; one that does not answer, or leads to where the queue was before, is given up for another.
+A connection that nobody sends anything on does not tell that it is dead, so where it is silent it
+is pinged; one that does not answer, or leads to where the queue was, is given up for another.
 """
 
 from __future__ import annotations

@@ -47,14 +47,14 @@ class Located(Struct, frozen=True, gc=False):
     claim: str
 
 
-def record_bytes(record: Record, lane: bytes, version: str, life: str) -> bytes:
-    """Version and life in digits."""
+def record_bytes(record: Record, lane: bytes, version: str, life: str, *, deflates: bool) -> bytes:
+    """Version and life in digits; `deflates` the body of one that has ended."""
     claim = record.claim.encode() if record.claim else b""
     key = b"" if record.key is None else record.key.encode()
     key_length = _NO_KEY if record.key is None else len(key)
     letter, body = _LETTERS[record.shelf], record.body
-    if record.shelf in _ENDED and (small := deflated(body)) is not None:
-        # Of those there are the most, and nobody is about to read them.
+    if deflates and record.shelf in _ENDED and (small := deflated(body)) is not None:
+        # Of those there are the most, and nobody is about to read them again.
         letter, body = letter.upper(), small
     header = _RECORD.pack(
         version.encode(), life.encode(), letter, len(lane), len(claim), key_length
