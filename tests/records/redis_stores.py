@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import Struct
+from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -52,12 +53,34 @@ class TimedRedisQueue:
 
 def stored_commits(client: redis.Redis, root: str) -> Iterator[tuple[int, bytes]]:
     """What lies in the server, read without the store: numbers and events, in order."""
-    for bucket in client.zrange(f"{root}buckets", 0, -1):
-        found, place = dict[int, bytes](), 0
-        value = bytes(client.get(f"{root}bucket/{int(bucket)}"))
+    for _, frames in _buckets(client, root):
+        for number, frame in sorted(frames.items()):
+            events = frame[_FRAME.size + _TOKEN_BYTES :] or _value(client, f"{root}commit/{number}")
+            yield number, events_in(events)
+
+
+def forget_commit(client: redis.Redis, root: str, place: int) -> None:
+    """Takes one out, as no server should."""
+    [gone] = [number for n, (number, _) in enumerate(stored_commits(client, root)) if n == place]
+    for name, frames in list(_buckets(client, root)):
+        client.set(name, b"".join(frame for number, frame in frames.items() if number != gone))
+
+
+def _buckets(client: redis.Redis, root: str) -> Iterator[tuple[str, dict[int, bytes]]]:
+    """The names of the buckets, and their commits."""
+    buckets: Any = client.zrange(f"{root}buckets", 0, -1)
+    for bucket in map(int, buckets):
+        name, frames, place = f"{root}bucket/{bucket}", dict[int, bytes](), 0
+        value = _value(client, name)
         while place < len(value):
             offset, _, length = _FRAME.unpack_from(value, place)
-            number, start = int(bucket) * _BUCKET + offset, place + _FRAME.size + _TOKEN_BYTES
-            place = start + length
-            found[number] = value[start:place] or bytes(client.get(f"{root}commit/{number}"))
-        yield from ((number, events_in(found[number])) for number in sorted(found))
+            end = place + _FRAME.size + _TOKEN_BYTES + length
+            frames[bucket * _BUCKET + offset] = value[place:end]
+            place = end
+        yield name, frames
+
+
+def _value(client: redis.Redis, name: str) -> bytes:
+    value = client.get(name)
+    assert isinstance(value, bytes)
+    return value

@@ -7,6 +7,7 @@ from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -30,7 +31,7 @@ class Cluster:
 
     def __init__(self, nodes: list[OwnRedis]) -> None:
         self.nodes = nodes
-        self._clients = [redis.Redis.from_url(node.url) for node in nodes]
+        self._clients: list[Any] = [redis.Redis.from_url(node.url) for node in nodes]
 
     def form(self) -> None:
         owners = len(self.nodes) // 2
@@ -56,7 +57,7 @@ class Cluster:
     def _id(self, n: int) -> str:
         return str(self._clients[n].execute_command("CLUSTER MYID").decode())
 
-    def _knows_all(self, client: redis.Redis) -> bool:
+    def _knows_all(self, client: Any) -> bool:
         return f"cluster_known_nodes:{len(self.nodes)}" in _told(client, "CLUSTER INFO")
 
     def _is_well(self) -> bool:
@@ -66,7 +67,7 @@ class Cluster:
         ) and all(one.info("replication").get("master_link_status") == "up" for one in replicas)
 
 
-def _told(client: redis.Redis, command: str) -> str:
+def _told(client: Any, command: str) -> str:
     answer = client.execute_command(command.encode())
     if isinstance(answer, dict):
         return "\n".join(f"{name}:{value}" for name, value in answer.items())
@@ -117,29 +118,33 @@ async def forgetful(port: int) -> AsyncIterator[Forgetful]:
 
     async def serve(reader: StreamReader, writer: StreamWriter) -> None:
         answers, questions = await asyncio.open_connection("127.0.0.1", port)
-        forgotten = router.connect()
+        forgotten, ended = router.connect()
         await asyncio.gather(
             _pass_on(reader, questions, forgotten), _pass_on(answers, writer, forgotten)
         )
+        ended.set()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         router.url = f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}/0"
         yield router
+        for _, ended in router.connections:
+            await ended.wait()
 
 
 class Forgetful:
     def __init__(self) -> None:
         self.url = ""
-        self.connections: list[asyncio.Event] = []
+        self.connections: list[tuple[asyncio.Event, asyncio.Event]] = []
+        """Of each, whether it is forgotten, and whether it has ended."""
 
-    def connect(self) -> asyncio.Event:
-        self.connections.append(asyncio.Event())
+    def connect(self) -> tuple[asyncio.Event, asyncio.Event]:
+        self.connections.append((asyncio.Event(), asyncio.Event()))
         return self.connections[-1]
 
     def forget(self) -> None:
-        for connection in self.connections:
-            connection.set()
+        for forgotten, _ in self.connections:
+            forgotten.set()
 
 
 async def _pass_on(reader: StreamReader, writer: StreamWriter, forgotten: asyncio.Event) -> None:
@@ -149,6 +154,8 @@ async def _pass_on(reader: StreamReader, writer: StreamWriter, forgotten: asynci
                 writer.write(data)
                 await writer.drain()
     writer.close()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
 
 
 async def test_a_subscription_that_has_gone_silent_is_renewed(

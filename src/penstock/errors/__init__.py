@@ -42,7 +42,7 @@
     ├── QueueClosed                    the handle was closed
     │   └── NotOpen                    it was made and not opened yet
     ├── Forked                         the handle stayed behind in the parent process
-    ├── Gap                            a reader asked for events that were vacuumed
+    ├── Gap                            a reader asked for events that were vacuumed or lost
     ├── StoredLate                     a stream had passed the place of an event that came later
     ├── NoQueue                        nothing is stored at that address
     ├── HookFailed                     a start hook raised, so the worker does not begin

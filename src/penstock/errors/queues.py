@@ -65,15 +65,23 @@ class Forked(PenstockError):
 
 
 class Gap(PenstockError):
-    """The events that a reader asked for were vacuumed; start again from the beginning."""
+    """The events that a reader asked for were vacuumed, or what it has read was lost by the server;
+    start again from the beginning."""
 
-    def __init__(self, position: int, floor: int) -> None:
+    def __init__(self, position: int, floor: int, *, is_lost: bool = False) -> None:
+        if is_lost:
+            problem = (
+                f"the server has lost position {position}: it was restored from an older state"
+            )
+        else:
+            problem = f"events after position {position} were vacuumed up to commit {floor}"
         super().__init__(
-            f"events after position {position} were vacuumed up to commit {floor}; "
-            "start from 'beginning' and rebuild what you derived from them"
+            f"{problem}; start from 'beginning' and rebuild what you derived from them"
         )
         self.position = position
         self.floor = floor
+        self.is_lost = is_lost
+        """Whether events that may have been read never happened, by what is there now."""
 
 
 class StoredLate(PenstockError):

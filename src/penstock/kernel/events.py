@@ -27,7 +27,7 @@ from penstock.kernel.retry import DEFAULT_RETRY, RetryPolicy
 from penstock.kernel.settings import Settings
 
 EVENTS_PER_COMMIT: Final = 1_000_000
-"""A position is `commit × EVENTS_PER_COMMIT + index`: readable in decimal, exact in a double."""
+"""A position is `commit × EVENTS_PER_COMMIT + index`: readable in decimal, in 63 bits."""
 
 
 def position_of(commit: int, index: int) -> int:

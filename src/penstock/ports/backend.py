@@ -275,7 +275,7 @@ class Backend(Protocol):
         """Events after a position, then live ones as they happen; of all tenants if None.
 
         Without `follow` it ends with the newest event as of the call. Raises `Gap` where they
-        were vacuumed.
+        were vacuumed, and where the store has lost what was read: on every page, not only at first.
         """
         ...
 

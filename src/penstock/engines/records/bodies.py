@@ -1,4 +1,4 @@
-"""How tables keep the bodies of records: those of finished jobs packed, since they stay."""
+"""How stores keep the bodies of records: those of finished jobs packed, since they stay."""
 
 from __future__ import annotations
 

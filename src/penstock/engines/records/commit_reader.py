@@ -40,9 +40,10 @@ class CommitReader:
         # Afterwards: nothing that was found is missing before it.
         first = await self._store.first_commit()
         if self._since > 0:
-            is_next = self._since >= position_of(first, 0) - 1
-            if not is_next or (commit >= first and not is_known):
+            if self._since < position_of(first, 0) - 1:
                 raise Gap(self._since, first)
+            if commit >= first and not is_known:
+                raise Gap(self._since, first, is_lost=True)
         self.reached = max(commit, first) - 1
 
     async def read_on(self) -> list[tuple[int, list[Event]]]:
@@ -75,7 +76,8 @@ class CommitReader:
         self._id = None
 
     def _gap(self, first: int) -> Gap:
-        return Gap(position_of(self.reached, EVENTS_PER_COMMIT - 1), first)
+        position = position_of(self.reached, EVENTS_PER_COMMIT - 1)
+        return Gap(position, first, is_lost=self.reached >= first)
 
 
 async def settled_commit(store: RecordStore, services: Services) -> int:

@@ -32,6 +32,9 @@ class RecordsSource:
 
     def __init__(self, store: RecordStore) -> None:
         self._store = store
+        self._began = 0
+        """The first commit that there is, as far as that was looked for: the first number of a
+        server may be a high one."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -41,12 +44,19 @@ class RecordsSource:
         return await self._store.first_commit()
 
     async def bounds(self, after: int = 0) -> Bounds:
-        head = (await self._store.head()).readable
-        return Bounds(await self.floor(), head)
+        head, floor = (await self._store.head()).readable, await self.floor()
+        for number, _ in await self._store.commits(floor - 1, 1):
+            self._began = number
+        return Bounds(floor, head)
 
     def partitions(self, span: Span, count: int | None) -> list[Span]:
-        worth = -(-(span.last - span.first + 1) // COMMITS_PER_TASK)
-        return split(span, count or min(os.cpu_count() or 1, max(worth, 1)))
+        if not span:
+            return []
+        # Cut where commits are; what comes before is of the first part.
+        began = min(max(span.first, self._began), span.last)
+        worth = -(-(span.last - began + 1) // COMMITS_PER_TASK)
+        cut = split(Span(began, span.last), count or min(os.cpu_count() or 1, max(worth, 1)))
+        return [Span(span.first, cut[0].last), *cut[1:]]
 
     async def narrowed(self, span: Span, since: float | None, before: float | None) -> Span:
         """The commits of the span that may be within a time: a few more at each end."""

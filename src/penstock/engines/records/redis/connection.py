@@ -213,12 +213,17 @@ class Connection:
         connection.run = facts.get("run_id", "")
         if facts.get("redis_mode") == "cluster":
             await connection.send_command("CLUSTER", "SLOTS")
-            for _, _, *nodes in await connection.read_response():
-                for host, port, *_ in nodes:
-                    # A node that does not know its own name is where we have asked.
-                    node = ((host or b"").decode() or connection.host, port)
-                    if node not in self._nodes:
-                        self._nodes.append(node)
+            # Who may not ask that knows those who were named by MOVED.
+            with contextlib.suppress(NoPermissionError):
+                self._note_nodes(await connection.read_response(), connection.host)
+
+    def _note_nodes(self, slots: Sequence[Any], asked: str) -> None:
+        for _, _, *nodes in slots:
+            for host, port, *_ in nodes:
+                # A node that does not know its own name is the one that was asked.
+                node = ((host or b"").decode() or asked, port)
+                if node not in self._nodes:
+                    self._nodes.append(node)
 
     async def follow(self, error: RedisError | OSError, place: object) -> None:
         """Where the queue is now, as far as the server has said; or whom to ask, if it is gone.
@@ -239,6 +244,8 @@ class Connection:
 
     async def _go_to(self, node: tuple[str, int]) -> None:
         before = self._pool
+        if node not in self._nodes:
+            self._nodes.append(node)
         place = {**before.connection_kwargs, "host": node[0], "port": node[1]}
         self._pool = ConnectionPool(connection_class=before.connection_class, **place)
         # Calls that are under way may still be answered there.

@@ -1,8 +1,7 @@
 """Hearing that somebody has committed, and that work has come for those who wait at this handle.
 
 A connection that nobody sends anything on does not tell that it is dead, so where it is silent it
-is pinged; one that does not answer, or leads to where the queue was before, is given up for
-another.
+is pinged; one that does not answer, or leads to where the queue was, is given up for another.
 """
 
 from __future__ import annotations

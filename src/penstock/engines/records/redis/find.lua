@@ -10,8 +10,6 @@ local function take_number()
     -- Another process of the server gave the last one that is known here, and perhaps more of them
     -- which went with it. By the clock none was this high.
     number = math.max(number, now_ms - NUMBERS_BEGAN_MS)
-    -- Below the very first one there never was anything.
-    if not given[1] then redis.call('HSET', root .. 'head', 'first_commit', digits(number)) end
     redis.call('HSET', root .. 'head', 'run', run)
   end
   redis.call('HSET', root .. 'head', 'number', digits(number))

@@ -1,7 +1,7 @@
 """The bytes of what is stored. The scripts read the same places.
 
 A record: version (16 digits), life (18), shelf (1), the lengths of lane (2 bytes), claim (2) and
-key (4, all ones: it has none); then lane, claim, key and body, which is packed once the job ended.
+key (4, all ones: it has none); then lane, claim, key and body, which may be packed.
 A hold: life (18 digits), `until`, `lapses_at` (empty: none) and the holder's id, between slashes.
 The events of a commit are packed.
 A bucket of commits: of each its place in the bucket (1 byte), time (8), length (4), token (12) and
@@ -36,7 +36,6 @@ _LETTERS: Final = {
     Shelf.PENDING: b"p", Shelf.RUNNING: b"r", Shelf.COMPLETED: b"c", Shelf.DEAD: b"d",
     Shelf.ARCHIVED: b"a",
 }  # fmt: skip
-_ENDED: Final = (Shelf.COMPLETED, Shelf.DEAD, Shelf.ARCHIVED)
 _SHELVES: Final = {letter: shelf.value for shelf, letter in _LETTERS.items()}
 
 
@@ -49,8 +48,8 @@ class Located(Struct, frozen=True, gc=False):
     claim: str
 
 
-def record_bytes(record: Record, lane: bytes, version: str, life: str) -> bytes:
-    """Version and life in digits."""
+def record_bytes(record: Record, lane: bytes, version: str, life: str, body: bytes) -> bytes:
+    """Version and life in digits, the body as it is kept."""
     claim = record.claim.encode() if record.claim else b""
     key = b"" if record.key is None else record.key.encode()
     key_length = _NO_KEY if record.key is None else len(key)
@@ -58,8 +57,6 @@ def record_bytes(record: Record, lane: bytes, version: str, life: str) -> bytes:
     header = _RECORD.pack(
         version.encode(), life.encode(), letter, len(lane), len(claim), key_length
     )
-    # Of those that ended there are the most, and nobody is about to read them.
-    body = pack(record.body, PACKED_BYTES_MAX) if record.shelf in _ENDED else record.body
     return b"".join((header, lane, claim, key, body))
 
 
@@ -69,8 +66,7 @@ def stored_in(value: bytes) -> tuple[Stored, Located]:
     lane_end = _RECORD.size + lane_length
     claim_end = lane_end + claim_length
     body = value[claim_end + (0 if key_length == _NO_KEY else key_length) :]
-    if shelf in _ENDED:
-        body = unpack(f"the record of life {int(life)}", body)
+    body = unpack(f"the record of life {int(life)}", body)
     lane = value[_RECORD.size : lane_end].decode()
     located = Located(version, shelf, lane, value[lane_end:claim_end].decode())
     return Stored(int(life), version, shelf, body), located

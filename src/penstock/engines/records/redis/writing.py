@@ -105,6 +105,7 @@ class Writing:
     def _put(self) -> None:
         """The hot loop of a turn: what records have in common is worked out once."""
         keys, located, version = self._keys, self._located, version_digits(self._change.commit)
+        together = len(self._change.puts)
         removed = {(gone.tenant, gone.id) for gone in self._change.removals}
         left, claims_left, claims, born = _Grouped(), _Grouped(), _Grouped(), _Grouped()
         places: dict[tuple[str, Shelf, str], _Place] = {}
@@ -116,7 +117,8 @@ class Writing:
                 place = _Place(keys.index(tenant, shelf, lane), lane.encode())
                 places[tenant, shelf, lane] = place
             life, name = life_digits(record.life), record_name(tenant, record.id)
-            key, value = keys.job(name), record_bytes(record, place.lane, version, life)
+            body = kept_body(record, together)
+            key, value = keys.job(name), record_bytes(record, place.lane, version, life, body)
             place.members += repr(record.at), life + name
             if put.found is not None:
                 self._replacing.add(key, value)
