@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 import psycopg
 from psycopg import AsyncConnection
@@ -14,6 +15,9 @@ from penstock.runtime.services import Services
 from penstock.runtime.tasks import Latch, TaskSet
 
 logger = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 0.5
+"""How often who waits looks for news that nobody tells."""
 
 
 class Ear:
@@ -30,7 +34,13 @@ class Ear:
         self._is_listening = False
 
     async def wait(self, timeout_seconds: float) -> None:
-        """Until something was heard since the last wait, or the time is up."""
+        """Until something was heard since the last wait, or the time is up.
+
+        Where nothing can be heard, until it is time to look.
+        """
+        if not self._database.can_listen:
+            await self._clock.sleep(min(timeout_seconds, LOOK_SECONDS))
+            return
         if not self._is_listening:
             self._is_listening = True
             self._tasks.keep("listening", self._listen)
