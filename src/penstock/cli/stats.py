@@ -52,6 +52,8 @@ def command(
     if stats.state_bytes is not None:
         kept = "1 job is" if stats.jobs == 1 else f"{stats.jobs:,} jobs are"
         console.print(f"{kept} kept, in {decimal(stats.state_bytes)}")
+    if stats.events_behind:
+        console.print(f"events lag by {stats.events_behind:,} commits")
 
 
 async def _stats(

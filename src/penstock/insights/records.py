@@ -101,6 +101,7 @@ def stats_record(stats: Stats) -> dict[str, Any]:
         "commit": stats.commit,
         "at": stats.at,
         "state_bytes": stats.state_bytes,
+        "events_behind": stats.events_behind,
     }
 
 

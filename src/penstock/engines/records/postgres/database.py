@@ -21,7 +21,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 from penstock.engines.records.postgres.arrays import know_arrays
 from penstock.engines.records.postgres.connections import Connections
 from penstock.engines.records.postgres.errors import is_starting, translated
-from penstock.engines.records.postgres.steps import Script, play
+from penstock.engines.records.postgres.steps import Script, Step, play
 from penstock.engines.records.statements import migrations
 from penstock.errors import (
     InvalidInput,
@@ -91,6 +91,10 @@ class Database:
         self.schema = schema
         self.is_strict = fsync
         """Whether a commit is on the disk when the server says so; known once it is open."""
+        self.is_pooled = False
+        """Whether a pooler stands between: it may give each transaction another session."""
+        self.can_listen = True
+        """Whether the server tells of news; both are known once it is open."""
         self.is_closed = False
         self.parameters = {**_PATIENT, **_reach(server)}
         self.name = _name(self.parameters, schema)
@@ -98,6 +102,8 @@ class Database:
         self._services = services
         self._clock = SystemClock()
         self._connections: Connections | None = None
+        self._wishes: dict[str, str] = {}
+        self._settings: Step | None = None
 
     def has_tables(self) -> bool:
         with self._alone() as connection:
@@ -112,6 +118,7 @@ class Database:
             version = connection.info.server_version
             if version < _OLDEST:
                 raise Unsupported("queues", f"PostgreSQL {version // 10_000}, older than 13,")
+            self._note_reach(connection)
             self._migrate(connection)
             self.is_strict = self._note_durability(connection)
 
@@ -141,9 +148,12 @@ class Database:
 
         def act() -> Answer:
             with self.connection() as connection:
-                return play(connection, make())
+                return self.act(connection, make())
 
         return self.patiently(act)
+
+    def act(self, connection: Connection[Any], script: Script[Answer]) -> Answer:
+        return play(connection, script, settings=self._settings if self.is_pooled else None)
 
     def patiently(self, act: Callable[[], Answer], seconds: float | None = None) -> Answer:
         until = self._clock.elapsed() + (PATIENCE_SECONDS if seconds is None else seconds)
@@ -175,7 +185,9 @@ class Database:
     def _alone(self) -> Iterator[Connection[Any]]:
         """A connection of its own, for what is done once."""
         try:
-            with Connection.connect(**self.parameters, autocommit=True) as connection:
+            with Connection.connect(
+                **self.parameters, autocommit=True, prepare_threshold=None
+            ) as connection:
                 yield connection
         except psycopg.Error as error:
             raise translated(self.name, error) from error
@@ -191,14 +203,25 @@ class Database:
 
     def _configure(self, connection: Connection[Any]) -> None:
         know_arrays(connection)
-        settings = dict(SESSION)
+        if self.is_pooled:
+            connection.prepare_threshold = None
+        else:
+            connection.execute(_setting(self._wishes, for_transaction=False).encode())
+
+    def _note_reach(self, connection: Connection[Any]) -> None:
+        """A server tells each session its number; a pooler tells one that it made up."""
+        [[session]] = connection.execute("SELECT pg_backend_pid()")
+        self.is_pooled = session != connection.info.backend_pid
+        self._wishes = dict(SESSION)
         if connection.info.server_version >= _LIMITS_TRANSACTIONS:
-            settings["transaction_timeout"] = f"{TRANSACTION_SECONDS_MAX:g}s"
+            self._wishes["transaction_timeout"] = f"{TRANSACTION_SECONDS_MAX:g}s"
         if not self._fsync:
-            settings["synchronous_commit"] = "off"
-        with connection.pipeline():
-            for name, value in settings.items():
-                connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+            self._wishes["synchronous_commit"] = "off"
+        self._settings = Step(_setting(self._wishes, for_transaction=True))
+        self.can_listen = not self.is_pooled and _can_listen(connection)
+        if not self.can_listen:
+            why = "it is reached through a pooler" if self.is_pooled else "the server has no LISTEN"
+            logger.warning("%s: looks for news again and again, since %s", self.name, why)
 
     def _migrate(self, connection: Connection[Any]) -> None:
         scripts = migrations(__package__)
@@ -263,6 +286,22 @@ class Database:
             self.name, "strict" if is_strict else "relaxed", fsync, synchronous,
         )  # fmt: skip
         return is_strict
+
+
+def _setting(wishes: dict[str, str], *, for_transaction: bool) -> str:
+    """A statement; each name and value is one of ours, so that none needs quotes."""
+    local = "true" if for_transaction else "false"
+    each = (f"set_config('{name}', '{value}', {local})" for name, value in wishes.items())
+    return f"SELECT {', '.join(each)}"
+
+
+def _can_listen(connection: Connection[Any]) -> bool:
+    try:
+        connection.execute("LISTEN penstock")
+        connection.execute("UNLISTEN penstock")
+    except (errors.FeatureNotSupported, errors.SyntaxError):
+        return False
+    return True
 
 
 def _reach(server: str | AnyClient) -> dict[str, Any]:

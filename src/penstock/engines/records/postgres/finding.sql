@@ -142,7 +142,7 @@ WHERE pg_current_xact_id_if_assigned() IS NOT NULL;
 
 -- name: candidates_from
 -- The first records of some lanes, each from a place on; nothing is read before that. Parameters:
--- tenant, due_by, count; lists of lane_queues, lane_types, lane_priorities, from_times, from_lives.
+-- tenant, due_by, count, pool; lists of lane_queues, lane_types, lane_priorities, from_times, from_lives.
 {first_of_places};
 
 -- name: departed

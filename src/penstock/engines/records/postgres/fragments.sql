@@ -204,9 +204,9 @@ WITH pool AS MATERIALIZED (
         WHERE job.tenant = %(tenant)s AND job.queue = lane.queue AND job.type = lane.type
             AND job.priority = lane.priority AND job.due_at <= %(due_by)s
             AND (job.due_at, job.life) >= (lane.from_time, lane.from_life)
-        ORDER BY due_at, life LIMIT 2 * %(count)s
+        ORDER BY due_at, life LIMIT %(pool)s
     ) AS job
-    ORDER BY lane.priority, job.due_at, job.life LIMIT 2 * %(count)s
+    ORDER BY lane.priority, job.due_at, job.life LIMIT %(pool)s
 )
 {first_of_pool}
 

@@ -21,6 +21,8 @@ from penstock.runtime.tasks import Latch, TaskSet
 logger = logging.getLogger(__name__)
 
 _wake_in: Final = msgspec.json.Decoder(tuple[str, str, str, str, int | None]).decode
+LOOK_SECONDS: Final = 0.5
+"""How often who waits looks for news that nobody tells."""
 
 
 class Ear:
@@ -42,7 +44,13 @@ class Ear:
         self._is_listening = False
 
     async def wait(self, timeout_seconds: float) -> Heard:
-        """Until something was heard since the last wait, or the time is up."""
+        """Until something was heard since the last wait, or the time is up.
+
+        Where nothing can be heard, until it is time to look.
+        """
+        if not self._database.can_listen:
+            await self._clock.sleep(min(timeout_seconds, LOOK_SECONDS))
+            return Heard(is_news=True, is_for_all=True)
         if not self._is_listening:
             self._is_listening = True
             self._tasks.keep("listening", self._listen)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Final, assert_never
 
 from penstock.engines.records.postgres.database import Database
-from penstock.engines.records.postgres.steps import Rows, Script, Step, play
+from penstock.engines.records.postgres.steps import Rows, Script, Step
 from penstock.errors import ObjectNotFound, PreconditionFailed, PutUnknown, StoreUnavailable
 from penstock.ports.store import Create, Entry, Overwrite, PutMode, Replace, StoredObject, Written
 from penstock.runtime.services import Services
@@ -94,7 +94,7 @@ class Objects:
 
         try:
             with self._database.connection() as connection:
-                return play(connection, script())
+                return self._database.act(connection, script())
         except StoreUnavailable as error:
             if not sent:
                 raise

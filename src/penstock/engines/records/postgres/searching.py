@@ -18,7 +18,8 @@ from penstock.ports.records import Wanted
 
 POOL_SHARE: Final = 8
 POOL_RECORDS: Final = 64
-"""How far a second look goes: so many times what is wanted, and so many records more."""
+"""How far a look goes that is past others' records: so many times what is wanted, and so many
+more."""
 
 Kinds: TypeAlias = dict[str, Callable[[Any], bytes]]
 
@@ -37,14 +38,14 @@ class Search:
         self._wanted = wanted
         self._starts = starts
         self._lanes = starts.of(wanted)
+        self._pool = POOL_SHARE * wanted.count + POOL_RECORDS
 
     def first_look(self, sql: Mapping[str, str]) -> Step:
         if self._lanes is None:
             return Step(sql[f"candidates{by(self._wanted)}"], asked(self._wanted))
         rows = [(*lane, *place) for lane, place in self._lanes.items()]
-        wanted = {"tenant": self._wanted.tenant, "due_by": self._wanted.due_by}
-        lanes = columns(rows, **_LANES)
-        return Step(sql["candidates_from"], {**wanted, "count": self._wanted.count, **lanes})
+        limits = {**asked(self._wanted), "pool": self._pool}
+        return Step(sql["candidates_from"], {**limits, **columns(rows, **_LANES)})
 
     def take(self, found: Rows, entries_read: int, seconds: float) -> None:
         """What the first look found, and what it took."""
@@ -65,8 +66,7 @@ class Search:
         name = f"candidates{by(self._wanted)}"
         if self._lanes is not None:
             return Step(sql[name], asked(self._wanted))
-        pool = POOL_SHARE * self._wanted.count + POOL_RECORDS
-        return Step(sql[f"more_{name}"], {**asked(self._wanted), "pool": pool})
+        return Step(sql[f"more_{name}"], {**asked(self._wanted), "pool": self._pool})
 
     def take_more(self, found: Rows) -> None:
         rows: list[Row] = [row for row in found if row[0] is not None]

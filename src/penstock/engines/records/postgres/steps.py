@@ -21,12 +21,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 Answer = TypeVar("Answer")
+
+_IDLE: Final = TransactionStatus.IDLE
 
 Row: TypeAlias = tuple[Any, ...]
 Rows: TypeAlias = list[Row]
@@ -41,13 +44,21 @@ Script: TypeAlias = Generator[Sequence[Step], list[Rows], Answer]
 
 
 def play(
-    connection: psycopg.Connection[Any], script: Script[Answer], *, is_ours: bool = True
+    connection: psycopg.Connection[Any],
+    script: Script[Answer],
+    *,
+    is_ours: bool = True,
+    settings: Step | None = None,
 ) -> Answer:
+    """`settings` are to hold in every transaction, where sessions keep none."""
     try:
         steps = next(script)
         while True:
             try:
-                results = _exchange(connection, steps, is_ours=is_ours)
+                if settings is not None and connection.info.transaction_status is _IDLE:
+                    results = _exchange_with(settings, connection, steps)
+                else:
+                    results = _exchange(connection, steps, is_ours=is_ours)
             except psycopg.Error as error:
                 steps = script.throw(error)
             else:
@@ -75,6 +86,15 @@ async def play_async(connection: psycopg.AsyncConnection[Any], script: Script[An
         return answer
     finally:
         script.close()
+
+
+def _exchange_with(
+    settings: Step, connection: psycopg.Connection[Any], steps: Sequence[Step]
+) -> list[Rows]:
+    """After a BEGIN, or before what is a transaction by itself, as all of an exchange then is."""
+    place = 1 if steps[0].statement.startswith("BEGIN") else 0
+    results = _exchange(connection, [*steps[:place], settings, *steps[place:]], is_ours=True)
+    return [*results[:place], *results[place + 1 :]]
 
 
 def _exchange(

@@ -97,7 +97,7 @@ class PostgresStore:
     def capabilities(self) -> Capabilities:
         return record_capabilities(
             self._database.name,
-            push=True,
+            push=self._database.can_listen,
             # Alone it is strict; of several at once each passes over what another is about to take.
             order="approximate",
             batches_at_once=BATCHES_AT_ONCE,
@@ -157,7 +157,9 @@ class PostgresStore:
     def _write(self, ask: Ask, decide: Decide, *, alone: MustBeAlone | None) -> bool:
         with self._database.connection() as connection:
             try:
-                ready = play(connection, self._turning.decide(ask, decide, alone=alone))
+                ready = self._database.act(
+                    connection, self._turning.decide(ask, decide, alone=alone)
+                )
             except psycopg.Error as error:
                 if not is_conflict(error):
                     raise
@@ -170,7 +172,7 @@ class PostgresStore:
             if isinstance(ready, bool):
                 return ready
             try:
-                play(connection, self._turning.commit(ready, self._teller))
+                self._database.act(connection, self._turning.commit(ready, self._teller))
                 return True
             except psycopg.Error as error:
                 if connection.info.transaction_status in _OPEN:

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from penstock.engines.records.bodies import kept_body
 from penstock.engines.records.redis.finding import Finding, wake_fields
 from penstock.engines.records.redis.keys import Keys, hold_name, lane_of, member, record_name
 from penstock.engines.records.redis.packing import (
