@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import logging
 import os
+import signal
 import sys
 import time
 
@@ -31,6 +32,8 @@ def main() -> int:
     if unknown:
         parser.error(f"no such backend: {', '.join(unknown)}; there are {', '.join(NAMES)}")
     logging.disable(logging.CRITICAL)
+    # Whoever is told to end takes the servers and the crew along, as with Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.environ.update(ENVIRONMENT)
     sys.stdout.write(f"seed {said.seed}\n")
     is_broken = False

@@ -87,6 +87,8 @@ def judge(statements: Sequence[Statement], outcome: Outcome) -> list[str]:
 def _of_jobs(statements: Sequence[Statement], outcome: Outcome) -> Iterator[str]:
     asked = {id for one in statements for id in one.asked}
     yield from _some("jobs that nobody asked for", outcome.states.keys() - asked)
+    logged = {id for _, event, id, _ in outcome.log if event == "enqueued"}
+    yield from _some("jobs of the log that are not listed", logged - outcome.states.keys())
     unfinished = (
         f"{id} is {state}" for id, state in outcome.states.items() if state != "completed"
     )

@@ -54,6 +54,11 @@ def double_a_job(soak: Soak) -> None:
     soak.follower.seen = list(soak.outcome.log)
 
 
+def list_no_job(soak: Soak) -> None:
+    soak.outcome.states.clear()
+    soak.outcome.forgets = True
+
+
 def end_a_job_twice(soak: Soak) -> None:
     soak.outcome.log.append((900, "completed", "job-1", 0))
     soak.follower.seen = list(soak.outcome.log)
@@ -107,6 +112,7 @@ def tell_an_event_twice(soak: Soak) -> None:
         (lose_a_job, "acknowledged and are gone: job-1"),
         (leave_a_job, "did not end: job-1 is running"),
         (double_a_job, "nobody asked for: job-1-again"),
+        (list_no_job, "3 jobs of the log that are not listed"),
         (end_a_job_twice, "did not end exactly once: job-1: 2"),
         (take_an_ack_twice, "ack was taken twice: job-1"),
         (take_an_ack_of_a_zombie, "another than the holder: job-1 by 55"),
