@@ -35,6 +35,8 @@ HOW = "ANALYZE, TIMING OFF, SUMMARY OFF"
 LOOKS_BEFORE = 2
 """The time and the head."""
 KEYS_PER_PAGE = 10
+STEP = 50
+"""Values that Redis looks up at once, for a page as small as these."""
 CHARTER_GETS = 1
 LISTS_PER_SHARD = 2
 
@@ -111,7 +113,8 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
 @pytest.mark.parametrize(
     ("filter", "pages", "keys"),
     [
-        ({}, 1, PAGE),
+        ({}, 1, STEP),
+        ({"state": "pending"}, 1, STEP),
         ({"state": "cancelled"}, 1, 2),
         ({"state": "pending", "type": "rare"}, 1, 0),
         ({"type": "rare"}, 1 + BACKLOG // LOOKED_AT_MAX, BACKLOG),

@@ -58,8 +58,7 @@ class Reader:
             "last": life_digits(asked.until),
             "count": asked.count,
             "few": LOOKED_AT_MAX,
-            # The next ones by life may be on any shelf.
-            "looks_at": asked.looks_at if len(asked.shelves) > 1 else LOOKED_AT_MAX,
+            "looks_at": LOOKED_AT_MAX,
         }
         if asked.queue is not None:
             given["queues"] = {asked.queue: True}
