@@ -16,15 +16,25 @@ from penstock.kernel.job import Job, State
 from penstock.kernel.moves import under_way
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import Contents, Filter, QueueStats, Stats, TenantContents, TypeStats
+from penstock.ports.clock import Clock
 from penstock.ports.counters import Count, Survey, Waiting
 from penstock.ports.records import (
     RecordStore,
 )
+from penstock.runtime.backoff import Backoff
 from penstock.wire.commit import decode_some
 from penstock.wire.record import Charter, decode_job
 
 COUNTED_AT_ONCE_MAX: Final = 1_000
 """Of that many counters the event loop may make stats by itself: a few milliseconds."""
+
+
+async def settled_commit(store: RecordStore, backoff: Backoff, clock: Clock) -> int:
+    """The newest commit as of the call, once it and all before it can be read."""
+    newest = (await store.head()).commit
+    while (await store.head()).readable < newest:
+        await clock.sleep(backoff.next_seconds())
+    return newest
 
 
 async def jobs(
