@@ -14,7 +14,7 @@ import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from typing import Final, TypeVar
 
 from penstock.engines.handover import Block, Handover
@@ -32,7 +32,7 @@ from penstock.errors import (
 from penstock.kernel.commands import Claim, Command
 from penstock.kernel.events import EndEvent
 from penstock.kernel.job import Job
-from penstock.ports.backend import Capabilities, WorkerRecord
+from penstock.ports.backend import CancelledListener, Capabilities, WorkerRecord
 from penstock.runtime.services import Services
 from penstock.runtime.tasks import Repeat, TaskSet
 
@@ -202,3 +202,13 @@ class GroupCommit(ABC):
             if not request.future.done():
                 request.future.set_exception(OutcomeUnknown(request.describe()))
         self._inbox.fail_all(StoreUnavailable(self.capabilities.backend, "", "it does not answer"))
+
+
+class FollowedCommits(GroupCommit):
+    """An engine that hears of others' commits and tells of them."""
+
+    def watch_cancelled(self, tenant: str, tell: CancelledListener) -> AbstractContextManager[None]:
+        return self._listeners.cancellations_of(tenant, tell)
+
+    def following(self) -> AbstractContextManager[None]:
+        return self._listeners.listening()

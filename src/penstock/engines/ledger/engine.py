@@ -14,13 +14,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from math import inf
 from typing import Any, Final, TypeVar
 
 from penstock.engines.commit_waits import CommitWaits
-from penstock.engines.group_commit import OUTCOME_SECONDS_MAX
+from penstock.engines.group_commit import OUTCOME_SECONDS_MAX, FollowedCommits
 from penstock.engines.histories import read_back
 from penstock.engines.ledger import counting, views
 from penstock.engines.ledger.imports.objects import AtHand
@@ -57,7 +56,6 @@ from penstock.kernel.settings import Settings
 from penstock.kernel.stamps import Stamp
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import (
-    CancelledListener,
     Capabilities,
     Contents,
     Filter,
@@ -78,7 +76,7 @@ POLL_SECONDS_MAX: Final = 5.0
 PREFETCHED_SEGMENTS: Final = 2
 
 
-class LedgerEngine(CommitWaits):
+class LedgerEngine(CommitWaits, FollowedCommits):
     def __init__(
         self,
         open_journal: Callable[[Listener], Awaitable[Journal]],
@@ -230,12 +228,6 @@ class LedgerEngine(CommitWaits):
         with self._journal.turn():
             state, now = self._journal.state, self._journal.stamp().at
             return views.due_seconds(state, tenant, queues, types, now)
-
-    def watch_cancelled(self, tenant: str, tell: CancelledListener) -> AbstractContextManager[None]:
-        return self._listeners.cancellations_of(tenant, tell)
-
-    def following(self) -> AbstractContextManager[None]:
-        return self._listeners.listening()
 
     # The loop
 

@@ -15,14 +15,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import AbstractContextManager
 from math import inf
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
 from penstock.engines.calibration import CommitClock, warn_of_time
-from penstock.engines.group_commit import OUTCOME_SECONDS_MAX, GroupCommit
+from penstock.engines.group_commit import OUTCOME_SECONDS_MAX, FollowedCommits
 from penstock.engines.histories import read_back
 from penstock.engines.presence import Presence
 from penstock.engines.records import views
@@ -42,7 +41,6 @@ from penstock.kernel.settings import Settings
 from penstock.kernel.stamps import THE_BEGINNING, Stamp
 from penstock.kernel.state import QueueState
 from penstock.ports.backend import (
-    CancelledListener,
     Capabilities,
     Contents,
     Filter,
@@ -70,7 +68,7 @@ COMMITS_TOLD_MAX: Final = 64
 """Whoever waits for an end and is further behind looks for it instead."""
 
 
-class RecordsEngine(GroupCommit):
+class RecordsEngine(FollowedCommits):
     def __init__(
         self,
         store: RecordStore,
@@ -164,12 +162,6 @@ class RecordsEngine(GroupCommit):
         raise StoreUnavailable(
             self.capabilities.backend, "", "another was first; take your transaction again"
         )
-
-    def watch_cancelled(self, tenant: str, tell: CancelledListener) -> AbstractContextManager[None]:
-        return self._listeners.cancellations_of(tenant, tell)
-
-    def following(self) -> AbstractContextManager[None]:
-        return self._listeners.listening()
 
     # Reads
 
@@ -330,6 +322,7 @@ class RecordsEngine(GroupCommit):
         self._listeners.reached = -1
         self._note_readable(head.readable)
         self._listeners.tell(None)
+        self._waiting.wake_all()
 
     def _note_charter(self, charter: Charter, version: int, readable: int) -> None:
         # What was read in another thread may be older than what a turn has just written. Where all

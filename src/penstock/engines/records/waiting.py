@@ -50,8 +50,8 @@ SOON_SECONDS: Final = 2 * LOOK_SECONDS_MAX
 """What comes due later than that, whoever waits finds out in time by itself."""
 WAKES_MAX: Final = 100
 """A commit that brings work of more kinds wakes everybody."""
-PER_PLACE_SECONDS: Final = 0.01
-PLACES_SECONDS_MAX: Final = 0.25
+PER_PLACE_SECONDS: Final = 0.02
+PLACES_SECONDS_MAX: Final = 0.5
 """How long to leave to each of those ahead what has come due by time, and to all of them."""
 HELD_SECONDS: Final = 0.25
 HELD_SECONDS_MAX: Final = 2.0
