@@ -1,11 +1,14 @@
-"""How much room a job takes once it is done, by the bytes of its rows."""
+"""How much room a job takes once it is done, by the bytes of its rows; and how it is given back."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import psycopg
 import pytest
 
 import penstock
+from penstock.engines.records.postgres import steps, writing
 from tests.records.postgres_stores import new_schema
 from tests.servers.postgres import Postgres
 
@@ -31,3 +34,30 @@ async def test_a_finished_job_takes_little_room(postgres_server: Postgres) -> No
             assert found is not None
             size += found[0]
     assert size / JOBS <= ROW_BYTES_MAX
+
+
+async def test_vacuum_deletes_in_transactions_of_a_bounded_size(
+    postgres_server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much there is to delete: a transaction that takes long is ended by the server."""
+    monkeypatch.setattr(writing, "VACUUM_ROWS", 2)
+    database, schema = postgres_server.new_database(), new_schema()
+    exchange = steps._exchange
+    slices: list[int] = []
+
+    def count(connection: psycopg.Connection[Any], sent: Any, *, is_ours: bool) -> list[Any]:
+        results = exchange(connection, sent, is_ours=is_ours)
+        if "DELETE FROM" in sent[0].statement and ".commits" in sent[0].statement:
+            assert len(sent) == 1
+            slices.append(results[0][0][0])
+        return results
+
+    async with penstock.open(f"{database}?schema={schema}&fsync=off") as queue:
+        for _ in range(6):
+            await queue.enqueue("work")
+        with psycopg.connect(database) as connection:
+            connection.execute(f"UPDATE {schema}.commits SET at = at - 400000000".encode())
+        monkeypatch.setattr(steps, "_exchange", count)
+        report = await queue.vacuum()
+    assert slices == [2, 2, 1]
+    assert report.log_objects == 5

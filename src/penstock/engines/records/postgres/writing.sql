@@ -231,17 +231,27 @@ UPDATE {schema}.head SET
 FROM kept;
 
 -- name: drop_commits
--- Those below the first, and how many they were.
+-- Some of those below the first, and how many they were. Parameters: count.
 WITH dropped AS (
-    DELETE FROM {schema}.commits WHERE number < (SELECT first_commit FROM {schema}.head)
+    DELETE FROM {schema}.commits WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM {schema}.commits
+        WHERE number < (SELECT first_commit FROM {schema}.head) ORDER BY number LIMIT %(count)s
+    ))
     RETURNING 1
 )
 SELECT count(*) FROM dropped;
 
 -- name: forget_departures
--- Those whose events are all gone.
-DELETE FROM {schema}.departures
-WHERE last_commit < (SELECT first_commit FROM {schema}.head);
+-- Some of those whose events are all gone, and how many they were. Parameters: count.
+WITH forgotten AS (
+    DELETE FROM {schema}.departures WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM {schema}.departures
+        WHERE last_commit < (SELECT first_commit FROM {schema}.head)
+        ORDER BY last_commit LIMIT %(count)s
+    ))
+    RETURNING 1
+)
+SELECT count(*) FROM forgotten;
 
 -- name: forget_sides
 -- Parameters: released_before.
