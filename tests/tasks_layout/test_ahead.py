@@ -226,3 +226,15 @@ async def test_it_is_told_again_only_what_came_since_the_clock_was_set_back() ->
     ids = {event.id for event in news if isinstance(event, JobEvent)}
     assert "after" in ids
     assert "before" not in ids
+
+
+async def test_a_command_that_was_slept_over_is_decided_as_of_now() -> None:
+    world = World()
+    async with world.open() as queue:
+        await queue.enqueue("work", id="job")
+        asked_at = world.clock.now()
+        await world.clock.advance(4_000)
+        turns = queue._backend._engine._turns  # type: ignore[attr-defined]
+        kept = await turns.read("default", "job")
+        decision, _, _ = await turns._decided(Cancel("default", ["job"]), kept.document, asked_at)
+        assert decision.stamp.at > world.clock.now() - 120

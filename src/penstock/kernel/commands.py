@@ -60,11 +60,6 @@ class Submission(Struct, frozen=True, gc=False, omit_defaults=True):
     """The call that hands it in: the same one again begins no other job. If it is the id, then the
     id was made from it; None: the id was made just now, so that nobody can have used it before."""
 
-    @property
-    def is_made(self) -> bool:
-        """Whether the id was made for this job, and not chosen by whoever hands it in."""
-        return self.operation is None or self.operation == self.id
-
 
 class Receipt(Struct, frozen=True, gc=False, omit_defaults=True):
     """What became of an enqueue."""

@@ -187,15 +187,15 @@ class World:
         """One falls asleep with a request on its lips and wakes up to a vacuumed log."""
         sleeper = self.luck.choice(self.nodes)
         is_of_tasks = self.plan.layout == "tasks"
-        if is_of_tasks:
-            await self._fall_asleep(sleeper)
-        elif sleeper.network is not None:
+        if sleeper.network is not None and not is_of_tasks:
             sleeper.network.spring = self.luck.choice(["log/", "data/", ""])
             sleeper.network.on_spring = sleeper.pause
         await self.clock.sleep(self.luck.uniform(0.5, 4.0))
         sleeper.pause()
         await self.clock.sleep(self.luck.uniform(0.5, 4.0))
         self.note(f"night; {sleeper.name} sleeps on")
+        if is_of_tasks and await self.store.is_deleting():
+            self._let_no_delete_sleep(sleeper)
         self.loop.jump(NIGHT_SECONDS)
         for node in self.nodes:
             # Over a night the time service catches a drifting clock; a wrong one stays wrong.
@@ -214,10 +214,11 @@ class World:
         sleeper.resume()
         await self.clock.sleep(self.luck.uniform(0.5, 3.0))
 
-    async def _fall_asleep(self, sleeper: Node) -> None:
+    def _let_no_delete_sleep(self, sleeper: Node) -> None:
         """Layout `tasks` can't help a delete that is sent a night after its last look."""
-        while await self.store.is_deleting():
-            await self.clock.sleep(1.0)
+        for node in self.nodes:
+            node.crash()
+            node.boot()
         sleeper.pause()
 
     async def _vacuum(self, node: Node) -> None:

@@ -7,7 +7,7 @@ happened to the job and whether that takes a key; nothing is written here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
 from msgspec import Struct
 
@@ -31,6 +31,9 @@ from penstock.kernel.state import QueueState
 from penstock.kernel.tenancy import Hold, Scope
 from penstock.wire.record import Charter
 from penstock.wire.task import Opening, Task
+
+ASKED_SECONDS_MAX: Final = 60.0
+"""A command is decided as of when it came, but not if it has been slept over since."""
 
 
 class Holding(Struct, frozen=True):

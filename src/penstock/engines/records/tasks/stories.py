@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from penstock.kernel.commands import Submission
 from penstock.kernel.departures import REMEMBERED_SECONDS, Departed
 from penstock.kernel.events import (
     Cancelled,
@@ -99,6 +100,11 @@ def emptied(task: Task) -> Task:
         task, job=None, departed=None, left=left, late=(), voided=(), quiet=True, events=(),
         buried=task.made,
     )  # fmt: skip
+
+
+def is_id_made(new: Submission) -> bool:
+    """Whether the id was made for this job, and not chosen by whoever hands it in."""
+    return new.operation is None or new.operation == new.id
 
 
 def spared(task: Task) -> Task:

@@ -30,7 +30,7 @@ import msgspec
 from penstock.engines.calibration import CommitClock
 from penstock.engines.records.tasks import stories
 from penstock.engines.records.tasks.ahead import Ahead
-from penstock.engines.records.tasks.decisions import Decider, Decision, Holding
+from penstock.engines.records.tasks.decisions import ASKED_SECONDS_MAX, Decider, Decision, Holding
 from penstock.engines.records.tasks.documents import Documents, Kept
 from penstock.engines.records.tasks.holders import (
     Holders,
@@ -155,8 +155,7 @@ class Turns:
         is_fresh = kept is not None
         if kept is None:
             kept = self._held.pop(key, None)
-        is_guess = kept is None and isinstance(work, Enqueue | Adopt)
-        is_first = False
+        is_guess, is_first = kept is None and isinstance(work, Enqueue | Adopt), False
         backoff = self._services.backoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
         for lost in range(tries):
             if kept is None and not is_guess:
@@ -189,7 +188,7 @@ class Turns:
     async def _before(self, work: Work, new: Task, kept: Kept[Task] | None) -> Task:
         """What is decided on, with a charter that knows of its seal."""
         task = new if kept is None else kept.document
-        is_made = isinstance(work, Enqueue) and all(one.is_made for one in work.jobs)
+        is_made = isinstance(work, Enqueue) and all(map(stories.is_id_made, work.jobs))
         if isinstance(work, Enqueue | Adopt):
             task = msgspec.structs.replace(task, made=is_made and (kept is None or task.made))
         moves = self._charter.current.moves
@@ -263,8 +262,9 @@ class Turns:
             holding, holders[scope] = await self.holding(task, scope)
             holdings.append(holding)
         charter = self._charter.current
-        # A command that came before the last put is not from a clock that was set back.
-        now = max(now, min(stories.stamp_in(task).clock, self._clock.now()))
+        # A command that came before the last put is not from a clock set back; nor is it for ever.
+        clock = self._clock.now()
+        now = max(now, min(stories.stamp_in(task).clock, clock), clock - ASKED_SECONDS_MAX)
         decision = self._decider.on_task(work, task, holdings, charter, now)
         self.ahead.warn(task, decision.stamp)
         if isinstance(decision.answer, MoveProblem):
