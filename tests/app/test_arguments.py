@@ -292,6 +292,33 @@ async def test_arguments_that_do_not_fit_are_refused_when_they_are_enqueued(
             send.options(priority=1).job(**arguments)
 
 
+@pytest.mark.parametrize(
+    "size", [Size(640, b"480"), Size("wide", 480), Decimal("1.5"), "\ud800"],  # type: ignore[arg-type]
+    ids=str,
+)  # fmt: skip
+async def test_what_an_instance_holds_is_looked_at_before_it_is_enqueued(
+    app: penstock.App, size: Any
+) -> None:
+    """As it will be stored: by its class alone it would pass."""
+
+    @app.task
+    async def resize(size: Size | float) -> None: ...
+
+    async with app:
+        with pytest.raises(ArgumentsInvalid):
+            await resize.enqueue(size)
+
+
+@pytest.mark.parametrize("keyed", [{7: "x"}, {1.5: "x"}, {uuid.UUID(int=7): "x"}], ids=str)
+async def test_a_key_that_is_no_text_is_refused(app: penstock.App, keyed: Any) -> None:
+    numpy = pytest.importorskip("numpy")
+    async with app:
+        queue = await app.queue()
+        for payload in (keyed, {numpy.int64(7): "x"}):
+            with pytest.raises(PayloadInvalid, match="text"):
+                await queue.enqueue("work", payload)
+
+
 async def test_what_no_annotation_brings_back_is_refused(app: penstock.App) -> None:
     @app.task
     async def draw(data: bytes, more: Any = None) -> None: ...

@@ -34,6 +34,7 @@ from penstock.client.queue import Queue
 from penstock.errors import InvalidTask, PenstockError, UnknownType
 from penstock.kernel.commands import Receipt
 from penstock.kernel.job import Job
+from penstock.kernel.plain import plain_switch
 from penstock.ports.backend import Stats
 from penstock.wiring import OpenOptions
 
@@ -188,8 +189,9 @@ class App(Hooked):
     def _declare(
         self, function: Callable[..., Any], name: str | None, cpu: bool, options: dict[str, Any]
     ) -> Task[..., Any]:
-        name = check_name("task", name or name_of(function))
+        name = check_name("task", name_of(function) if name is None else name)
         require_function(name, function)
+        cpu = plain_switch("cpu", cpu)
         if name in self.tasks:
             raise InvalidTask(name, "this app has another task of that name; pass name=…")
         problem = unknown_option(options)

@@ -19,6 +19,7 @@ from penstock.kernel.plain import plain_scalar
 
 _BYTES = (bytes, bytearray, memoryview)
 """Left as they are: text that they would become in JSON is not what was passed."""
+_PLAIN = frozenset((str, int, float, bool, bytes, type(None)))
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -64,17 +65,19 @@ class Signature:
             return payload  # the codec will say why
 
     def _require_fit(self, payload: dict[str, Any]) -> None:
-        """Refuses what the handler could not be called with, before it is anybody's job."""
-        try:
-            msgspec.convert(payload, self._arguments_type, str_keys=True)
+        """Refuses what the handler could not be called with, before it is anybody's job.
+
+        What is no plain value is looked at as it will be stored: an instance of a class would pass
+        as what it is, whatever its fields hold.
+        """
+        if all(type(value) in _PLAIN for value in payload.values()):
+            self.check(payload)
             return
-        except (msgspec.ValidationError, TypeError):
-            pass  # perhaps only because it has yet to become plain
         try:
             plain = msgspec.to_builtins(
                 payload, builtin_types=_BYTES, str_keys=True, enc_hook=_plain
             )
-        except (TypeError, ValueError, RecursionError):
+        except Exception:  # noqa: BLE001  # a value of anybody's class may raise anything
             return  # no codec of ours takes it, and whichever is asked to will say why
         self.check(plain)
 
@@ -98,7 +101,7 @@ class Signature:
         try:
             # JSON has no other keys than strings, a `dict[int, str]` came through it all the same.
             arguments = msgspec.convert(payload, self._arguments_type, str_keys=True)
-        except (msgspec.ValidationError, TypeError) as error:
+        except (msgspec.ValidationError, TypeError, ValueError) as error:
             raise ArgumentsInvalid(self._name, str(error)) from None
         return {known: getattr(arguments, known) for known in arguments.__struct_fields__}
 

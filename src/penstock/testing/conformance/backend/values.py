@@ -49,6 +49,14 @@ def nested(depth: int) -> Any:
     return value
 
 
+class Proxy:
+    """Says of its own class whatever it likes."""
+
+    @property  # type: ignore[misc]  # as proxies do
+    def __class__(self) -> type:
+        raise RuntimeError("no class")
+
+
 class BrokenError(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no words")
@@ -88,6 +96,7 @@ PLAIN: dict[str, tuple[Any, Any]] = {
     "a huge number": (10**40, 10**40),
 }
 BAD_OPTIONS: list[dict[str, Any]] = [
+    {"meta": {"x": Proxy()}},
     {"meta": {"x": Raw(b"{oops")}},
     {"meta": {"x": float("nan")}},
     {"meta": {"x": nested(NESTING_MAX)}},
