@@ -15,16 +15,8 @@ from penstock.engines.records.redis.keys import LIFE_DIGITS, Keys, record_name
 from penstock.engines.records.redis.packing import calls_in, events_in, hold_in, split, stored_in
 from penstock.kernel.job import State
 from penstock.ports.counters import Count, Survey, Waiting
-from penstock.ports.records import (
-    Departure,
-    Due,
-    KeyHold,
-    Remembered,
-    Shelf,
-    Waiter,
-    Wake,
-    Wanted,
-)
+from penstock.ports.records import Departure, Due, KeyHold, Remembered, Shelf, Wanted
+from penstock.ports.wakes import Waiter, Wake
 
 LISTED_AT_ONCE_MAX: Final = 10_000
 """Of that many records a listing is one step of the server. Of more, which would keep everybody
