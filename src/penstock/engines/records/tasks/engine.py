@@ -359,15 +359,14 @@ class TasksEngine(CommitWaits):
     def _no_imports(self) -> Unsupported:
         return Unsupported("bulk imports", self.capabilities.backend)
 
-    # Waits
-
     async def _due_seconds(
         self, tenant: str, queues: Sequence[str] | None, types: Sequence[str] | None
     ) -> float:
-        at, lease_end = self._clock.now(), self._expiry.next_end
+        at = self._clock.now()
         await self._charter.keep_fresh()
         pending = await self._claims.next_due(self._claims.wanted(tenant, queues, types))
-        expires_at = inf if lease_end is None else lease_end + self.settings.clock_skew_seconds
+        lease_end = inf if self._expiry.next_end is None else self._expiry.next_end
+        expires_at = lease_end + self.settings.clock_skew_seconds
         return min(inf if pending is None else pending, expires_at) - at
 
     async def _follow(self) -> None:
