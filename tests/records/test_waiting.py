@@ -21,7 +21,7 @@ import penstock
 from penstock import NewJob
 from penstock.engines.records import waiting
 from penstock.engines.records.redis import finding, reading
-from penstock.ports.records import Heard
+from penstock.ports.wakes import Heard
 from penstock.runtime.tasks import let_others_run
 from penstock.testing.conformance.record_steps import candidates
 from tests.records.waiters import Counted, CountingRedis, Crowd, counted

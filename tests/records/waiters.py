@@ -16,7 +16,8 @@ import penstock
 from penstock import Queue
 from penstock.engines.records.postgres.store import PostgresStore
 from penstock.engines.records.redis.store import RedisStore
-from penstock.ports.records import Ask, Decide, Due, Head, Need, Waiter, Wanted
+from penstock.ports.records import Ask, Decide, Due, Head, Need, Wanted
+from penstock.ports.wakes import Waiter
 from penstock.runtime.services import Services
 
 WAIT_SECONDS = 600.0

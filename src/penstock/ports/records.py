@@ -23,6 +23,7 @@ from penstock.ports.backend import Capabilities
 from penstock.ports.counters import CountChange, DueChange, Survey
 from penstock.ports.listing import Page, PageAsked
 from penstock.ports.store import ObjectStore
+from penstock.ports.wakes import Heard, Waiter, Wake
 
 RESERVATION_SECONDS_MAX: Final = 5.0
 """How long a store may hide records that it found for one turn from all others."""
@@ -192,35 +193,6 @@ class Unheard(Struct, frozen=True, gc=False):
     tenant: str
     id: str
     departed: Departed | None
-
-
-class Wake(Struct, frozen=True, gc=False):
-    """Work of one kind has come, or will soon: those who wait for such are to be told."""
-
-    tenant: str
-    queue: str
-    type: str
-    jobs: int | None
-    """As many as that, the longest waiting first; None: all of them."""
-
-
-class Waiter(Struct, frozen=True, gc=False):
-    """Somebody who waits for work at one handle; its name there is the same for the same kind."""
-
-    name: str
-    stays: bool
-    """Whether others are waiting under that name, who go on whatever is due now."""
-
-
-class Heard(Struct, frozen=True):
-    """What a handle was told by others."""
-
-    is_news: bool = False
-    """Somebody may have committed."""
-    is_for_all: bool = False
-    """Whoever waits has to look."""
-    wakes: Sequence[tuple[str, Wake]] = ()
-    """Names of waiters of this handle, and what has come for them."""
 
 
 class Departure(Struct, frozen=True, gc=False):
@@ -398,11 +370,7 @@ class RecordStore(Protocol):
         ...
 
     async def changed(self, timeout_seconds: float) -> Heard:
-        """Returns when something was told since it was last called, or time is up.
-
-        Wake-ups may be lost, and all those who were noted may be forgotten: whoever waits looks
-        again from time to time.
-        """
+        """Returns when something was told since it was last called, or time is up."""
         ...
 
     async def sides(self) -> dict[str, float | None]:

@@ -32,7 +32,6 @@ from penstock.ports.records import (
     Found,
     Front,
     Head,
-    Heard,
     HoldChange,
     KeyHold,
     Need,
@@ -41,11 +40,10 @@ from penstock.ports.records import (
     Shelf,
     Stored,
     Unheard,
-    Waiter,
-    Wake,
     Wanted,
 )
 from penstock.ports.store import ObjectStore
+from penstock.ports.wakes import Heard, Waiter, Wake
 from penstock.runtime.tasks import Signal
 from penstock.stores.memory import MemoryStore
 from penstock.testing.clock import turns

@@ -47,7 +47,8 @@ from penstock.ports.backend import (
     Stats,
     VacuumReport,
 )
-from penstock.ports.records import Collided, Head, Heard, Need, RecordStore, TransactionalStore
+from penstock.ports.records import Collided, Head, Need, RecordStore, TransactionalStore
+from penstock.ports.wakes import Heard
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
 from penstock.wire.commit import decode_commit

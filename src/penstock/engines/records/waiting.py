@@ -39,7 +39,8 @@ from penstock.errors import QueueClosed
 from penstock.kernel.changes import Changes
 from penstock.kernel.commands import Claim
 from penstock.kernel.job import Job, State
-from penstock.ports.records import RecordStore, Waiter, Wake
+from penstock.ports.records import RecordStore
+from penstock.ports.wakes import Waiter, Wake
 from penstock.runtime.services import Services
 from penstock.runtime.tasks import happens
 from penstock.wire.record import Charter

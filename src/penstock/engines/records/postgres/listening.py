@@ -12,7 +12,7 @@ from psycopg import AsyncConnection
 
 from penstock.engines.records.postgres.database import RETRY_SECONDS, RETRY_SECONDS_MAX, Database
 from penstock.engines.records.postgres.writing import FOR_ALL
-from penstock.ports.records import Heard, Wake
+from penstock.ports.wakes import Heard, Wake
 from penstock.runtime.clock import SystemClock
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services

@@ -48,14 +48,12 @@ from penstock.ports.records import (
     Departure,
     Due,
     Head,
-    Heard,
     KeyHold,
     Remembered,
-    Waiter,
-    Wake,
     Wanted,
 )
 from penstock.ports.store import ObjectStore
+from penstock.ports.wakes import Heard, Waiter, Wake
 from penstock.runtime.services import Services
 from penstock.stores.threads import Threads
 

@@ -16,16 +16,8 @@ from penstock.engines.records.postgres.steps import Script, Step
 from penstock.kernel.departures import Departed
 from penstock.kernel.events import commit_of
 from penstock.ports.counters import CountChange, minute_of
-from penstock.ports.records import (
-    Change,
-    Departure,
-    HoldChange,
-    Put,
-    Remembered,
-    Shelf,
-    Unheard,
-    Wake,
-)
+from penstock.ports.records import Change, Departure, HoldChange, Put, Remembered, Shelf, Unheard
+from penstock.ports.wakes import Wake
 from penstock.wire.packed import pack
 
 VACUUM_ROWS: Final = 10_000

@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 
 from penstock.engines.records.redis.connection import Connection
 from penstock.engines.records.redis.keys import Keys
-from penstock.ports.records import Heard, Wake
+from penstock.ports.wakes import Heard, Wake
 
 FOR_ALL: Final = b"everybody"
 """What is announced where whoever waits has to look; see prelude.lua."""

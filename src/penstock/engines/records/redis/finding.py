@@ -26,9 +26,9 @@ from penstock.ports.records import (
     KeyHold,
     Need,
     Stored,
-    Wake,
     Wanted,
 )
+from penstock.ports.wakes import Wake
 
 TURN_SECONDS: Final = 5.0
 TURN_SECONDS_PER_RECORD: Final = 0.001

@@ -23,15 +23,8 @@ from penstock.engines.records.redis.packing import (
 from penstock.kernel.job import State
 from penstock.ports.counters import Count, Survey, Waiting
 from penstock.ports.listing import LOOKED_AT_MAX, Page, PageAsked
-from penstock.ports.records import (
-    Departure,
-    Due,
-    KeyHold,
-    Remembered,
-    Waiter,
-    Wake,
-    Wanted,
-)
+from penstock.ports.records import Departure, Due, KeyHold, Remembered, Wanted
+from penstock.ports.wakes import Waiter, Wake
 
 LARGE_SURVEY_BYTES: Final = 65_536
 RECORDS_PER_READ: Final = 1_000

@@ -364,8 +364,6 @@ class TasksEngine(CommitWaits):
     def _no_imports(self) -> Unsupported:
         return Unsupported("bulk imports", self.capabilities.backend)
 
-    # Waits
-
     async def _due_seconds(
         self, tenant: str, queues: Sequence[str] | None, types: Sequence[str] | None
     ) -> float:
