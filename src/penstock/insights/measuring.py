@@ -15,7 +15,7 @@ from penstock.address import RECORD_SCHEMES, Address
 from penstock.client.queue import Queue
 from penstock.insights.probes import percentile
 from penstock.kernel.job import Job
-from penstock.ports.records import Droppable
+from penstock.ports.record_abilities import Droppable
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
 from penstock.server_url import SERVER_SCHEMES

@@ -9,9 +9,12 @@ is not, the first commit, read after the page, says whether vacuum took no more 
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from math import inf
 from typing import Final
 
-from penstock.errors import Gap
+from penstock.engines.listeners import Listeners
+from penstock.errors import Gap, QueueClosed
 from penstock.kernel.events import EVENTS_PER_COMMIT, Event, commit_of, position_of
 from penstock.ports.records import RecordStore
 from penstock.runtime.services import Services
@@ -20,7 +23,8 @@ from penstock.wire.commit import decode_commit, decode_header
 COMMITS_PER_READ: Final = 16
 RETRY_SECONDS: Final = 0.002
 RETRY_SECONDS_MAX: Final = 0.25
-"""How often it is looked whether a turn that is under way has ended."""
+"""How often it is looked whether a turn that is under way has ended, or one that lost against
+another is taken again."""
 
 
 class CommitReader:
@@ -78,6 +82,38 @@ class CommitReader:
     def _gap(self, first: int) -> Gap:
         position = position_of(self.reached, EVENTS_PER_COMMIT - 1)
         return Gap(position, first, is_lost=self.reached >= first)
+
+
+async def read_events(
+    store: RecordStore,
+    services: Services,
+    listeners: Listeners,
+    tenant: str | None,
+    since: int,
+    *,
+    follow: bool,
+) -> AsyncIterator[Event]:
+    """Those of a tenant or of all after a position; on and on, or those that are there now."""
+    reader = CommitReader(store, since)
+    await reader.begin()
+    last = inf if follow else await settled_commit(store, services)
+    while reader.reached < last:
+        news = listeners.commits.next()
+        page = await reader.read_on()
+        for number, events in page:
+            if number > last:
+                return
+            for event in events:
+                if event.position > since and tenant in (None, event.tenant):
+                    yield event
+        if page:
+            continue
+        if not follow:
+            return
+        if not listeners.is_closed:
+            await news
+        if listeners.is_closed:
+            raise QueueClosed
 
 
 async def settled_commit(store: RecordStore, services: Services) -> int:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from math import inf
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
@@ -24,16 +23,16 @@ from penstock.engines.calibration import CommitClock, warn_of_time
 from penstock.engines.group_commit import OUTCOME_SECONDS_MAX, FollowedCommits
 from penstock.engines.histories import read_back
 from penstock.engines.presence import Presence
-from penstock.engines.records import views
+from penstock.engines.records import commit_reader, views
 from penstock.engines.records.colliders import Colliders
-from penstock.engines.records.commit_reader import CommitReader, settled_commit
+from penstock.engines.records.commit_reader import RETRY_SECONDS, RETRY_SECONDS_MAX
 from penstock.engines.records.needs import Look, parted, runs
 from penstock.engines.records.turns import ID_CHARACTERS, Turn, charter_in
 from penstock.engines.records.vacuum import Vacuum
 from penstock.engines.records.waiting import LOOK_SECONDS_MAX, WaitingRoom
 from penstock.engines.requests import Request, Work, weighed
 from penstock.engines.side import SideObjects
-from penstock.errors import PenstockError, QueueClosed, StoreFull, StoreUnavailable, Unsupported
+from penstock.errors import PenstockError, StoreFull, StoreUnavailable, Unsupported
 from penstock.kernel.commands import Command, Enqueue, ImportCommand, Outcome, Receipt
 from penstock.kernel.events import EVENTS_PER_COMMIT, Event, JobEvent, position_of
 from penstock.kernel.job import Job
@@ -47,7 +46,8 @@ from penstock.ports.backend import (
     Stats,
     VacuumReport,
 )
-from penstock.ports.records import Collided, Head, Need, RecordStore, TransactionalStore
+from penstock.ports.record_abilities import TransactionalStore
+from penstock.ports.records import Collided, Head, Need, RecordStore
 from penstock.ports.wakes import Heard
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
@@ -58,9 +58,6 @@ logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
-RETRY_SECONDS: Final = 0.002
-RETRY_SECONDS_MAX: Final = 0.25
-"""How long a turn that lost against another waits before it is taken again."""
 TURNS_LOST_MAX: Final = 200
 """Nobody is that unlucky in half a minute: something is not what it should be."""
 TURNS_WITHIN_MAX: Final = 10
@@ -205,30 +202,13 @@ class RecordsEngine(FollowedCommits):
     ) -> AsyncIterator[Event]:
         with self._listeners.listening():
             await self._now()
-            reader = CommitReader(self._store, since)
-            await reader.begin()
-            last = inf if follow else await settled_commit(self._store, self._services)
-            while reader.reached < last:
-                news = self._listeners.commits.next()
-                page = await reader.read_on()
-                for number, events in page:
-                    if number > last:
-                        return
-                    for event in events:
-                        if event.position > since and tenant in (None, event.tenant):
-                            yield event
-                if page:
-                    continue
-                if not follow:
-                    return
-                if not self._listeners.is_closed:
-                    await news
-                if self._listeners.is_closed:
-                    raise QueueClosed
+            place = (self._store, self._services, self._listeners)
+            async for event in commit_reader.read_events(*place, tenant, since, follow=follow):
+                yield event
 
     async def last_position(self) -> int:
         await self._now()
-        newest = await settled_commit(self._store, self._services)
+        newest = await commit_reader.settled_commit(self._store, self._services)
         return position_of(newest, EVENTS_PER_COMMIT - 1) if newest else 0
 
     async def vacuum(self) -> VacuumReport:
