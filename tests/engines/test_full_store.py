@@ -203,9 +203,9 @@ def fill(disk: Path) -> Path:
 async def refuses_and_answers(queue: Queue, held: Job) -> None:
     """Nothing is lost: what was refused did not happen."""
     with pytest.raises(StoreFull, match="free some and retry"):
-        await queue.enqueue("work", "x" * 9_000, id="refused")
+        await queue.enqueue("work", "x" * 20_000, id="refused")
     with pytest.raises(StoreFull):
-        await queue.ack(held, "y" * 9_000)
+        await queue.ack(held, "y" * 20_000)
     assert (await found(queue, "held")).state is State.RUNNING
     assert await story(queue, "held") == ["enqueued", "claimed"]
     assert (await found(queue, "waiting")).state is State.PENDING

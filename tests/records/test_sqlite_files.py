@@ -73,9 +73,10 @@ async def test_a_first_vacuum_goes_in_slices_and_others_write_in_between(
 async def test_a_slice_ends_when_it_has_so_many_bytes(
     queue: Queue, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cleaning, "SLICE_BYTES", 10_000)
+    monkeypatch.setattr(cleaning, "SLICE_BYTES", 30_000)
     for _ in range(10):
-        await queue.enqueue("work", "x" * 6_000)
+        # More than is packed.
+        await queue.enqueue("work", "x" * 20_000)
     age_commits(path)
     database = Database(str(path), fsync=False)
     database.open(make=False)

@@ -102,7 +102,10 @@ class Enqueuing:
     async def test_many_are_enqueued_in_order(self, queue: Queue) -> None:
         receipts = await queue.enqueue_many([NewJob("work", id=f"{n:03}") for n in range(100)])
         assert [_id(receipt) for receipt in receipts] == [f"{n:03}" for n in range(100)]
-        assert await ids(queue) == [f"{n:03}" for n in range(100)]
+        listed = await ids(queue)
+        if queue.capabilities.listing == "by_name":
+            listed.sort()
+        assert listed == [f"{n:03}" for n in range(100)]
 
     async def test_many_take_all_the_options_that_one_does(
         self, queue: Queue, clock: FakeClock
