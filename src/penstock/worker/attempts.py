@@ -9,6 +9,7 @@ from penstock.app.running import Execute, run
 from penstock.client.tracebacks import leave_out_machinery
 from penstock.errors import LeaseLost, UnknownType
 from penstock.ports.clock import Clock
+from penstock.runtime.exits import contain_children
 from penstock.worker.endings import Ending, GivenBack, Stalled, Succeeded, ending_of, timed_out
 from penstock.worker.running import Run
 
@@ -16,6 +17,7 @@ from penstock.worker.running import Run
 async def ended(app: App, attempt: Run, execute: Execute, clock: Clock) -> Ending:
     """Runs the job's task within its time limit and says what became of it; raises nothing."""
     job, limit = attempt.job, None
+    contain_children()
     try:
         async with asyncio.timeout(job.timeout_seconds) as limit:
             task = app.tasks.get(job.type)

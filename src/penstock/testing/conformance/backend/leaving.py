@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import get_args
 
 import pytest
 
 from penstock.client.queue import Queue
-from penstock.errors import InvalidInput
+from penstock.errors import InvalidInput, OutcomeUnknown, QueueClosed
 from penstock.kernel.job import Job, State
 from penstock.testing.conformance.backend.handles import Handles
 from penstock.testing.conformance.backend.steps import (
@@ -154,6 +155,28 @@ class Leaving:
         await other.enqueue("work")
         await other.close()
         assert len(await queue.claim(9)) == 1
+
+    async def test_a_queue_whose_tasks_were_taken_down_refuses_and_closes_at_once(
+        self, queue: Queue, handles: Handles
+    ) -> None:
+        before = asyncio.all_tasks()
+        other = await handles.open()
+        await other.enqueue("work")
+        tasks = asyncio.all_tasks() - before
+
+        async def take_down() -> None:
+            # As asyncio does where a program exits in the midst of its loop.
+            for task in tasks:
+                task.cancel()
+
+        async with asyncio.timeout(HANG_SECONDS):
+            with suppress(QueueClosed, OutcomeUnknown):
+                await Interruption(other.claim(), at=1, cancel=False, behind=take_down).run()
+            await asyncio.wait(tasks)
+            with pytest.raises(QueueClosed):
+                await other.enqueue("more")
+            await other.close()
+        assert [job.type async for job in queue.jobs()] == ["work"]
 
 
 async def _enqueue(queue: Queue, count: int) -> None:
