@@ -34,7 +34,10 @@ async def ended(app: App, attempt: Run, execute: Execute, clock: Clock) -> Endin
             attempt.context.stop(LeaseLost(job.id))
             return timed_out(job, error.__cause__)
         return ending_of(job, error, clock.now())
+    # It may have swallowed its cancellation; what it made counts for nothing all the same.
     if attempt.lost is not None:
-        # It swallowed the cancellation; what it made counts for nothing all the same.
         return Stalled(job, attempt.lost)
+    if limit.expired():
+        attempt.context.stop(LeaseLost(job.id))
+        return timed_out(job)
     return Succeeded(job, result, task.result_codec)
