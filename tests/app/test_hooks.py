@@ -194,6 +194,70 @@ async def test_a_hook_that_fails_harms_nobody(
     assert f"a hook failed: {place}" in caplog.text
 
 
+@pytest.mark.parametrize(
+    "error",
+    [SystemExit("bye"), KeyboardInterrupt(), asyncio.CancelledError()],
+    ids=["exit", "ctrl-c", "cancelled"],
+)
+async def test_a_hook_that_exits_harms_nobody(
+    app: penstock.App, kit: Kit, caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:
+    heard: list[str] = []
+
+    def fail(*facts: Any) -> None:
+        raise error
+
+    async def fail_later(*facts: Any) -> None:
+        raise error
+
+    async def fail_in_a_child(*facts: Any) -> None:
+        await asyncio.gather(fail_later())
+
+    hooks = [fail, fail_later, fail_in_a_child]
+    for hook in hooks:
+        app.on_completed(hook)
+        app.on_failed(hook)
+        app.on_stop(hook)
+    app.on_completed(lambda job, result: heard.append("completed"))
+    app.on_failed(lambda job, error: heard.append("failed"))
+    app.on_stop(lambda app: heard.append("stopped"))
+
+    @app.task
+    async def work() -> None: ...
+
+    @app.task(max_attempts=1)
+    async def bad() -> None:
+        raise ValueError
+
+    await work.enqueue()
+    await bad.enqueue()
+    counters = await kit.drain()
+    assert (counters.completed, counters.failed) == (1, 1)
+    assert sorted(heard) == ["completed", "failed", "stopped"]
+    said = [record.message for record in caplog.records if "a hook failed" in record.message]
+    assert len(said) == 9
+    for hook in hooks:
+        place = f"{hook.__qualname__} ({__file__}:{hook.__code__.co_firstlineno})"
+        assert said.count(f"a hook failed: {place}") == 3
+
+
+@pytest.mark.parametrize("error", [SystemExit("no database"), KeyboardInterrupt("no database")])
+async def test_where_a_start_hook_exits_no_job_is_touched(
+    app: penstock.App, kit: Kit, error: BaseException
+) -> None:
+    @app.on_start
+    def connect(app: penstock.App) -> None:
+        raise error
+
+    @app.task
+    async def work() -> None: ...
+
+    await work.enqueue()
+    with pytest.raises(HookFailed, match=f"{type(error).__name__}: no database"):
+        await kit.drain()
+    assert (await kit.assert_enqueued(work)).attempt == 0
+
+
 async def test_the_last_hook_is_heard_out_before_the_worker_ends(
     app: penstock.App, kit: Kit
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from penstock.cli.working import say_what_is_elsewhere
 from penstock.client.blocking import BlockingQueue
+from penstock.kernel.job import State
 from penstock.ports.backend import QueueStats, Stats, TypeStats
 from penstock.worker.serving import waiting_elsewhere
 from tests.cli.running import Penstock, got
@@ -345,3 +346,57 @@ def test_a_worker_without_tasks_refuses_to_start_and_says_what_it_imported(
     said = " ".join(worker.lines)
     assert "the app has no tasks" in said
     assert "empty.py" in said
+
+
+EXITING = """
+import asyncio
+import sys
+
+import penstock
+
+app = penstock.App()
+
+
+async def child() -> None:
+    sys.exit(3)
+
+
+@app.task(max_attempts=1)
+async def leave() -> None:
+    await asyncio.gather(child())
+
+
+@app.task
+async def leave_in_a_callback() -> None:
+    asyncio.get_running_loop().call_soon(sys.exit, 3)
+    await asyncio.Event().wait()
+
+
+@app.on_failed
+def report(job: penstock.Job, error: BaseException) -> None:
+    sys.exit("bye")
+"""
+
+
+def test_a_job_and_a_hook_that_exit_do_not_end_the_worker(
+    run: Penstock, queue: BlockingQueue, folder: Path
+) -> None:
+    (folder / "exiting.py").write_text(EXITING)
+    receipts = [queue.enqueue("leave", max_attempts=1) for _ in range(2)]
+    with run.start("worker", "exiting:app", "--burst", "-c", "1", folder=folder) as worker:
+        assert worker.ended() == 0
+    assert [got(queue, one.id).errors[0].kind for one in receipts] == ["exit", "exit"]
+    assert any("a hook failed: report" in line for line in worker.lines)
+
+
+def test_a_callback_that_exits_ends_the_worker_at_once_with_one_line(
+    run: Penstock, queue: BlockingQueue, folder: Path
+) -> None:
+    (folder / "exiting.py").write_text(EXITING)
+    receipt = queue.enqueue("leave_in_a_callback")
+    with run.start("worker", "exiting:app", folder=folder) as worker:
+        assert worker.ended() == 1
+    said = " ".join(worker.lines)
+    assert "error: a callback in the event loop raised SystemExit: 3" in said
+    # It counts as an attempt, so a job that does this each time does not do so for ever.
+    assert got(queue, receipt.id).state is State.RUNNING

@@ -56,6 +56,20 @@ def test_each_row_ends_as_a_job_would(spark: SparkSession) -> None:
     assert rows[3]["seconds"] >= 0.5
 
 
+def test_a_row_whose_handler_has_a_child_that_exits_fails_alone(spark: SparkSession) -> None:
+    async def work(id: int) -> int:
+        async def leave() -> None:
+            raise SystemExit(3)
+
+        if id == 1:
+            await asyncio.gather(leave())
+        return id
+
+    frame = spark.range(3).selectExpr("cast(id as int) as id")
+    rows = outcomes(map_jobs(frame, work, max_attempts=1))
+    assert [rows[id]["kind"] for id in range(3)] == [None, "exit", None]
+
+
 def test_plain_handlers_run_in_threads_and_may_take_the_whole_row(spark: SparkSession) -> None:
     frame = spark.range(4).withColumnRenamed("id", "number")
 

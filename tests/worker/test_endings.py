@@ -171,20 +171,22 @@ async def test_a_thread_that_takes_too_long_is_told(
     await until(lambda: told == [True])
 
 
-async def test_what_a_handler_finishes_although_its_time_was_up_counts(
+async def test_what_a_handler_returns_although_its_time_was_up_does_not_count(
     app: penstock.App, kit: Kit
 ) -> None:
     @app.task(timeout_seconds=0.01)
-    async def just_in_time() -> str:
+    async def too_late() -> str:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             return "done"
         return "never"
 
-    receipt = await just_in_time.enqueue()
-    assert (await kit.drain()).completed == 1
-    assert (await found(kit, receipt.id)).result == "done"
+    receipt = await too_late.enqueue()
+    assert (await kit.drain()).failed == 1
+    job = await found(kit, receipt.id)
+    assert (job.state, job.result, job.failures) == (State.PENDING, None, 1)
+    assert job.errors[0].kind == "timeout"
 
 
 async def test_a_handler_that_ignores_that_its_time_is_up_keeps_its_room_and_not_its_job(

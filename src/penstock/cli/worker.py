@@ -13,6 +13,7 @@ from penstock.cli.opening import run
 from penstock.cli.options import Json, Tenant
 from penstock.cli.reloading import reload_forever
 from penstock.cli.working import work
+from penstock.errors import LoopExited
 from penstock.worker.health import LOOPBACK
 from penstock.worker.options import AUTO, CONCURRENCY, PROCESSES, WorkerOptions
 
@@ -92,4 +93,7 @@ def _work(
     given: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
     if url is not None or given:
         app.relocate(url, **given)
-    run(work(place, app, options, health, json=json))
+    try:
+        run(work(place, app, options, health, json=json))
+    except SystemExit as error:
+        raise LoopExited(error) from error

@@ -107,6 +107,8 @@ class GroupCommit(ABC):
                 self._loop_tasks = [
                     self._tasks.keep("commits", self._commit_loop) for _ in range(at_once)
                 ]
+                for task in self._loop_tasks:
+                    task.add_done_callback(self._refuse_if_unserved)
                 self._tasks.keep("following", self._follow)
 
     async def stop(self) -> None:
@@ -131,6 +133,13 @@ class GroupCommit(ABC):
         await self._handover.finish()
         self._inbox.finish()
         await asyncio.wait(self._loop_tasks)
+
+    def _refuse_if_unserved(self, _: asyncio.Task[None]) -> None:
+        """Where the loop was taken down around us, nobody waits for an answer that can't come."""
+        if all(task.done() for task in self._loop_tasks):
+            self._inbox.close()
+            self._inbox.finish()
+            self._inbox.fail_all(QueueClosed())
 
     async def execute(self, command: Command[Answer]) -> Answer:
         self._require_open()

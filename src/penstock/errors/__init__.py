@@ -46,6 +46,8 @@
     ├── StoredLate                     a stream had passed the place of an event that came later
     ├── NoQueue                        nothing is stored at that address
     ├── HookFailed                     a start hook raised, so the worker does not begin
+    ├── ChildExited                    a task that a handler had started called `sys.exit()`
+    ├── LoopExited                     something else did, and ended a worker's event loop
     ├── SparkFailed                    a Spark job ended with an error
     ├── ForeignWarehouse               a warehouse that holds something else
     ├── WarehouseMissing               no tables were ever written there
@@ -111,10 +113,12 @@ from penstock.errors.moves import (
 )
 from penstock.errors.pipeline import ForeignWarehouse, SparkFailed, WarehouseBusy, WarehouseMissing
 from penstock.errors.queues import (
+    ChildExited,
     ClockSkew,
     Forked,
     Gap,
     HookFailed,
+    LoopExited,
     NoQueue,
     NotOpen,
     OutcomeUnknown,
@@ -146,6 +150,7 @@ __all__ = [
     "ArgumentsInvalid",
     "BeingFilled",
     "CallTimeout",
+    "ChildExited",
     "ClockSkew",
     "Corrupt",
     "ForeignWarehouse",
@@ -165,6 +170,7 @@ __all__ = [
     "JobProblem",
     "KeyHeld",
     "LeaseLost",
+    "LoopExited",
     "MissingExtra",
     "MissingJava",
     "MoveAborted",

@@ -128,3 +128,29 @@ class HookFailed(PenstockError):
         super().__init__(f"the start hook {hook!r} failed: {problem} ({where}); no job was claimed")
         self.hook = hook
         self.problem = problem
+
+
+class ChildExited(PenstockError):
+    """A task that a handler or a hook had started called `sys.exit()`; `error` is what it raised.
+
+    It ends whoever awaits that task and, in the end, the attempt: the worker goes on.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(f"a task that it had started raised {_name_exit(error)}")
+        self.error = error
+
+
+class LoopExited(PenstockError):
+    """A callback called `sys.exit()`, which ended the worker; `error` is what it raised."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(
+            f"a callback in the event loop raised {_name_exit(error)}, which ended the worker; "
+            "what it ran comes back when the leases have run out. Have it raise another error"
+        )
+        self.error = error
+
+
+def _name_exit(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

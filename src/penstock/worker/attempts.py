@@ -9,6 +9,7 @@ from penstock.app.running import Execute, run
 from penstock.client.tracebacks import leave_out_machinery
 from penstock.errors import LeaseLost, UnknownType
 from penstock.ports.clock import Clock
+from penstock.runtime.exits import contain_children
 from penstock.worker.endings import Ending, GivenBack, Stalled, Succeeded, ending_of, timed_out
 from penstock.worker.running import Run
 
@@ -16,6 +17,7 @@ from penstock.worker.running import Run
 async def ended(app: App, attempt: Run, execute: Execute, clock: Clock) -> Ending:
     """Runs the job's task within its time limit and says what became of it; raises nothing."""
     job, limit = attempt.job, None
+    contain_children()
     try:
         async with asyncio.timeout(job.timeout_seconds) as limit:
             task = app.tasks.get(job.type)
@@ -32,7 +34,10 @@ async def ended(app: App, attempt: Run, execute: Execute, clock: Clock) -> Endin
             attempt.context.stop(LeaseLost(job.id))
             return timed_out(job, error.__cause__)
         return ending_of(job, error, clock.now())
+    # It may have swallowed its cancellation; what it made counts for nothing all the same.
     if attempt.lost is not None:
-        # It swallowed the cancellation; what it made counts for nothing all the same.
         return Stalled(job, attempt.lost)
+    if limit.expired():
+        attempt.context.stop(LeaseLost(job.id))
+        return timed_out(job)
     return Succeeded(job, result, task.result_codec)

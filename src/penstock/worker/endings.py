@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from penstock.app.control import Permanent, Retry, Snooze
 from penstock.client.tracebacks import traceback_of
-from penstock.errors import ArgumentsInvalid, PenstockError, UnknownType
+from penstock.errors import ArgumentsInvalid, ChildExited, PenstockError, UnknownType
 from penstock.kernel.job import Job, State
 from penstock.kernel.plain import describe
 
@@ -85,8 +85,10 @@ def ending_of(job: Job, error: BaseException, now: float) -> Ending:
         case asyncio.CancelledError():
             # Nobody asked for it: the handler cancelled itself.
             return FailedAttempt(job, error, "cancelled_itself")
-        case SystemExit() | KeyboardInterrupt():
+        case SystemExit() | KeyboardInterrupt() | ChildExited():
             # A handler ends its attempt, not the worker.
+            return FailedAttempt(job, error, "exit")
+        case BaseExceptionGroup() if error.subgroup(ChildExited) is not None:
             return FailedAttempt(job, error, "exit")
         case _:
             return FailedAttempt(job, error, "error")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from penstock.app.places import name_and_place, raised_at
 from penstock.errors import HookFailed, PenstockError
 from penstock.kernel.job import Job
 from penstock.ports.clock import Clock
+from penstock.runtime.exits import contained_children
 from penstock.runtime.tasks import TaskSet, within
 from penstock.worker.endings import Ending, FailedAttempt, GivenBack, Stalled, Succeeded
 
@@ -76,7 +78,7 @@ async def call_start_hooks(app: App) -> None:
             await call_each([hook], app)
         except PenstockError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             problem = f"{type(error).__name__}: {error}"
             name = getattr(hook, "__qualname__", repr(hook))
             raise HookFailed(name, problem, raised_at(error)) from error
@@ -96,7 +98,16 @@ async def _call_each_harmlessly(hooks: list[Callable[..., Any]], *facts: Any) ->
 
 
 async def call_harmlessly(hook: Callable[..., Any], *facts: Any) -> None:
+    """Whatever it raises is said; only who cancels the caller itself is heard."""
+    task = asyncio.current_task()
+    assert task is not None, "hooks are called in tasks"
+    cancelled_before = task.cancelling()
     try:
-        await call_each([hook], *facts)
-    except Exception:
+        with contained_children():
+            await call_each([hook], *facts)
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError) and task.cancelling() > cancelled_before:
+            raise
         logger.exception("a hook failed: %s", name_and_place(hook))

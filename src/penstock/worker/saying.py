@@ -68,3 +68,10 @@ def say_blocked(runs: Iterable[Run], blockage: Blockage) -> None:
         "a job" if run is not None else "something outside of jobs",
         blockage.seconds, blockage.place, extra=None if run is None else facts_of(run.job),
     )  # fmt: skip
+
+
+def say_loop_ends() -> None:
+    logger.error(
+        "the event loop is taken down around the worker, as after a SystemExit in a callback: "
+        "what it ran comes back when the leases have run out"
+    )

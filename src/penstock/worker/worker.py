@@ -31,6 +31,7 @@ from penstock.kernel.job import Job
 from penstock.maintenance.monitor import Monitor
 from penstock.ports.backend import WorkerRecord
 from penstock.runtime.complaints import Complaints
+from penstock.runtime.exits import containing_loop
 from penstock.runtime.services import Services
 from penstock.runtime.tasks import TaskSet, first_of, within
 from penstock.runtime.watchdog import LoopWatch
@@ -53,7 +54,13 @@ from penstock.worker.places import Places, require_process_pool
 from penstock.worker.registration import RUNNING_SHOWN_MAX, Registration, default_name
 from penstock.worker.room import Room
 from penstock.worker.running import Run
-from penstock.worker.saying import say_blocked, say_failed, say_ignored, say_lingers
+from penstock.worker.saying import (
+    say_blocked,
+    say_failed,
+    say_ignored,
+    say_lingers,
+    say_loop_ends,
+)
 from penstock.worker.serving import served_types, types_without_process
 from penstock.worker.settling import Settler
 
@@ -165,6 +172,10 @@ class Worker:
 
     async def run(self) -> None:
         """Works until stopped or, in a burst, until nothing that it serves is due."""
+        with containing_loop():
+            await self._work()
+
+    async def _work(self) -> None:
         self._types = served_types(self._app, self.options)
         require_process_pool(self._app.tasks.values())
         queue = await self._app.share_queue()
@@ -209,6 +220,8 @@ class Worker:
             self._lose_all_if_moved(essential)
         except asyncio.CancelledError:
             self._hurry.set()
+            if any(task.cancelling() for task in essential):
+                say_loop_ends()
             raise
         finally:
             watch.stop()

@@ -31,6 +31,7 @@ from penstock.kernel.job import (
 )
 from penstock.kernel.retry import DEFAULT_RETRY, RetryPolicy
 from penstock.pipeline.mapping import mapped
+from penstock.runtime.exits import containing_loop
 from penstock.runtime.loops import new_loop
 from penstock.runtime.services import Services
 from penstock.wire.codecs import Codecs
@@ -171,7 +172,8 @@ class _Attempts:
         self._places.close()
 
     async def of_all(self, rows: list[dict[str, Any]]) -> list[Outcome]:
-        return list(await asyncio.gather(*(self._outcome(row) for row in rows)))
+        with containing_loop():
+            return list(await asyncio.gather(*(self._outcome(row) for row in rows)))
 
     async def _outcome(self, row: dict[str, Any]) -> Outcome:
         payload = {name: row[name] for name in self._jobs.parameters if name in row}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from math import inf
 from typing import Any, Final
 
@@ -171,11 +172,19 @@ class TasksEngine(CommitWaits):
         """Commands on different jobs have nothing to wait for: all are served at once."""
         async with asyncio.TaskGroup() as group:
             while (requests := await self._inbox.take()) is not None:
-                await self._slots.acquire()
-                group.create_task(self._attend(requests)).add_done_callback(self._free_slot)
+                try:
+                    await self._slots.acquire()
+                except asyncio.CancelledError:
+                    self._fail(requests, QueueClosed())
+                    raise
+                ended = partial(self._free_slot, requests)
+                group.create_task(self._attend(requests)).add_done_callback(ended)
 
-    def _free_slot(self, task: asyncio.Task[None]) -> None:
+    def _free_slot(self, requests: list[Request], task: asyncio.Task[None]) -> None:
         self._slots.release()
+        if task.cancelled():
+            # It may never have begun; if it has, they were told what is known.
+            self._fail(requests, QueueClosed())
 
     async def _serve(self, requests: list[Request]) -> None:
         for request in requests:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import get_args
+from contextlib import suppress
+from typing import Any, get_args
 
 import pytest
 
 from penstock.client.queue import Queue
-from penstock.errors import InvalidInput
+from penstock.errors import InvalidInput, OutcomeUnknown, QueueClosed
 from penstock.kernel.job import Job, State
 from penstock.testing.conformance.backend.handles import Handles
 from penstock.testing.conformance.backend.steps import (
@@ -135,6 +136,76 @@ class Leaving:
             await _take_and_return(queue, 1)
         assert interruption.result
 
+    @pytest.mark.parametrize("leaves_first", [True, False], ids=["first", "second"])
+    @pytest.mark.parametrize("moment", MOMENTS)
+    async def test_of_two_that_ask_with_one_operation_who_stays_keeps_what_it_gets(
+        self, queue: Queue, moment: Moment, leaves_first: bool
+    ) -> None:
+        await _enqueue(queue, 1)
+        for at in range(1, AWAITS_MAX):
+            named: Any = {"operation": queue.new_id(), "lease_seconds": LONG_SECONDS}
+            leaving = Interruption(queue.claim(**named), at=at, moment=moment)
+            staying = Interruption(queue.claim(**named), at=AWAITS_MAX)
+            pair = (leaving, staying) if leaves_first else (staying, leaving)
+            async with asyncio.timeout(HANG_SECONDS):
+                await asyncio.gather(*(one.run() for one in pair))
+            [job] = staying.result or []
+            await _stays_held(queue, job)
+            await queue.release(job)
+            if not leaving.happened:
+                break
+        assert leaving.result
+
+    @pytest.mark.parametrize("moment", MOMENTS)
+    async def test_who_asks_for_what_another_has_got_and_leaves_takes_nothing_from_it(
+        self, queue: Queue, moment: Moment
+    ) -> None:
+        await _enqueue(queue, 1)
+        for at in range(1, AWAITS_MAX):
+            operation = queue.new_id()
+            job = await claim_one(queue, operation=operation, lease_seconds=LONG_SECONDS)
+            again = queue.claim(operation=operation, lease_seconds=LONG_SECONDS)
+            interruption = Interruption(again, at=at, moment=moment)
+            await interruption.run()
+            await _stays_held(queue, job)
+            await queue.release(job)
+            if not interruption.happened:
+                break
+        assert interruption.result
+
+    @pytest.mark.parametrize("moment", MOMENTS)
+    async def test_where_all_leave_that_ask_with_one_operation_no_lease_is_held(
+        self, queue: Queue, moment: Moment
+    ) -> None:
+        await _enqueue(queue, 1)
+        for at in range(1, AWAITS_MAX):
+            named: Any = {"operation": queue.new_id(), "lease_seconds": LONG_SECONDS}
+            leaving = [
+                Interruption(queue.claim(**named), at=at, moment=moment),
+                Interruption(queue.claim(**named), at=at, moment="under way"),
+                Interruption(queue.claim(**named), at=at + 1, moment=moment),
+            ]
+            async with asyncio.timeout(HANG_SECONDS):
+                await asyncio.gather(*(one.run() for one in leaving))
+            got = [one.result for one in leaving if one.result]
+            if len(got) == len(leaving):
+                break
+            for [job] in got[:1]:
+                await _stays_held(queue, job)
+                await queue.release(job)
+            await _take_and_return(queue, 1)
+        assert len(got) == len(leaving)
+
+    async def test_a_name_that_was_used_before_is_given_back_like_any_other(
+        self, queue: Queue
+    ) -> None:
+        await _enqueue(queue, 1)
+        named: Any = {"operation": "mine", "lease_seconds": LONG_SECONDS}
+        await queue.release(await claim_one(queue, **named))
+        claim = queue.claim(**named)
+        await Interruption(claim, at=1, moment="arrived").run()
+        await _take_and_return(queue, 1)
+
     async def test_a_lease_that_is_given_back_counts_no_failure(self, queue: Queue) -> None:
         receipt = await queue.enqueue("work", max_attempts=1)
         claim = queue.claim(lease_seconds=LONG_SECONDS)
@@ -155,10 +226,39 @@ class Leaving:
         await other.close()
         assert len(await queue.claim(9)) == 1
 
+    async def test_a_queue_whose_tasks_were_taken_down_refuses_and_closes_at_once(
+        self, queue: Queue, handles: Handles
+    ) -> None:
+        before = asyncio.all_tasks()
+        other = await handles.open()
+        await other.enqueue("work")
+        tasks = asyncio.all_tasks() - before
+
+        async def take_down() -> None:
+            # As asyncio does where a program exits in the midst of its loop.
+            for task in tasks:
+                task.cancel()
+
+        async with asyncio.timeout(HANG_SECONDS):
+            with suppress(QueueClosed, OutcomeUnknown):
+                await Interruption(other.claim(), at=1, cancel=False, behind=take_down).run()
+            await asyncio.wait(tasks)
+            with pytest.raises(QueueClosed):
+                await other.enqueue("more")
+            await other.close()
+        assert [job.type async for job in queue.jobs()] == ["work"]
+
 
 async def _enqueue(queue: Queue, count: int) -> None:
     for _ in range(count):
         await queue.enqueue("work")
+
+
+async def _stays_held(queue: Queue, job: Job) -> None:
+    """Whatever was on its way when it was claimed has been served by then."""
+    for _ in range(3):
+        await queue.heartbeat(job, lease_seconds=LONG_SECONDS)
+    assert (await found(queue, job.id)).lease == job.lease
 
 
 async def _take_and_return(queue: Queue, count: int, *, ack: bool = False) -> None:
