@@ -70,7 +70,10 @@ class Handle:
         await self.close()
 
     async def start(self) -> None:
-        """Opens the store, makes the queue if it is new, loads what is there."""
+        """Opens the store, makes the queue if it is new, loads what is there.
+
+        Once closed, a handle stays so: `QueueClosed`.
+        """
         await self._backend.start()
         if self._settings:
             try:
