@@ -54,7 +54,7 @@ from penstock.worker.registration import RUNNING_SHOWN_MAX, Registration, defaul
 from penstock.worker.room import Room
 from penstock.worker.running import Run
 from penstock.worker.saying import say_blocked, say_failed, say_ignored, say_lingers
-from penstock.worker.serving import served_types, types_without_process
+from penstock.worker.serving import check_types, served_types, types_without_process
 from penstock.worker.settling import Settler
 
 __all__ = ["Counters", "Worker", "WorkerOptions"]
@@ -85,6 +85,7 @@ class Worker:
         self.options = options or WorkerOptions()
         if types is not None:
             self.options = replace(self.options, types=name_tuple("types", types))
+        check_types(app, self.options)
         self.name = self.options.name or default_name()
         self.counters = Counters()
         self._app = app
