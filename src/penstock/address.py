@@ -343,8 +343,9 @@ def _retry(value: Any) -> RetryPolicy:
 def _setting(name: str, value: Any) -> float:
     """One of the whole queue's, which knows itself what it can be."""
     number = _number(name, value)
+    alone: dict[str, Any] = {name: number}
     try:
-        Settings(**{name: number})
+        Settings(**alone)
     except InvalidJob as error:
         raise _Refused(error.rule) from None
     return number

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from penstock.client.arguments import check_count, name_hint
+from penstock.client.calls import Finish
 from penstock.client.envelopes import Envelopes
 from penstock.client.newjob import check_name
 from penstock.errors import InvalidJob, OutcomeUnknown, QueueClosed
@@ -38,6 +39,7 @@ class Handle:
         inline_bytes_max: int = INLINE_BYTES_MAX,
         offload: bool = False,
         settings: dict[str, Any] | None = None,
+        finish: Finish | None = None,
     ) -> None:
         self.tenant = check_name("tenant", tenant)
         self._backend = backend
@@ -49,6 +51,7 @@ class Handle:
             offload=offload,
         )
         self._settings = settings or {}
+        self._finish = finish
 
     def __repr__(self) -> str:
         try:
