@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 import msgspec
@@ -23,7 +23,7 @@ from penstock.errors.addresses import without_credentials
 from penstock.errors.input import shown
 from penstock.kernel.plain import SECONDS_MAX, WHOLE_MAX, is_a, plain_number, plain_text
 from penstock.kernel.retry import RetryPolicy
-from penstock.kernel.settings import Settings
+from penstock.kernel.settings import DEFAULT_SETTINGS, Settings, SettingsChanges
 from penstock.server_url import SERVER_SCHEMES, check_server, parameters_of_driver
 
 STORES: Final = ("file", "s3", "gs", "az")
@@ -89,7 +89,7 @@ NUMBERS: Final = {
 """Every option that is a number; what the settings of the whole queue can be, `Settings` says."""
 
 
-class QueueOptions(TypedDict, total=False):
+class QueueOptions(SettingsChanges, total=False):
     """The same as keywords, and the settings of the whole queue; for type checkers."""
 
     tenant: str
@@ -106,16 +106,6 @@ class QueueOptions(TypedDict, total=False):
     endpoint: str | None
     schema: str
     prefix: str
-    result_ttl_seconds: float
-    dead_letter_ttl_seconds: float
-    archive_ttl_seconds: float
-    finished_jobs_max: int
-    results_bytes_max: int
-    clock_skew_seconds: float
-    log_retention_seconds: float
-    default_max_attempts: int
-    default_timeout_seconds: float
-    default_retry: RetryPolicy
 
 
 class Address(Struct, frozen=True):
@@ -340,8 +330,10 @@ def _retry(value: Any) -> RetryPolicy:
         raise _Refused(f"{example} ({error})") from None
 
 
-def _setting(name: str, value: Any) -> float:
+def _setting(name: str, value: Any) -> float | None:
     """One of the whole queue's, which knows itself what it can be."""
+    if value is None and getattr(DEFAULT_SETTINGS, name) is None:
+        return None
     number = _number(name, value)
     alone: dict[str, Any] = {name: number}
     try:

@@ -158,12 +158,12 @@ CALLS: dict[str, Use] = {
     "get of a number": lambda queue: queue.get(7),  # type: ignore[call-overload]
     "cancel of numbers": lambda queue: queue.cancel([7]),  # type: ignore[list-item]
     "pause of a bad name": lambda queue: queue.pause("a/b"),
-    "an unknown setting": lambda queue: queue.configure(speed=11),
+    "an unknown setting": lambda queue: queue.configure(speed=11),  # type: ignore[call-arg]
     "a negative setting": lambda queue: queue.configure(result_ttl_seconds=-1),
     "a setting that is no number": lambda queue: queue.configure(result_ttl_seconds=nan),
     "an infinite setting": lambda queue: queue.configure(clock_skew_seconds=inf),
     "a setting that is text": lambda queue: queue.configure(result_ttl_seconds="1"),  # type: ignore[arg-type]
-    "half a job": lambda queue: queue.configure(finished_jobs_max=0.5),
+    "half a job": lambda queue: queue.configure(finished_jobs_max=0.5),  # type: ignore[arg-type]
     "a retention below an hour": lambda queue: queue.configure(log_retention_seconds=60),
     "a consumer's bad name": lambda queue: queue.move_consumer("a/b", 1),
     "a consumer's bad position": lambda queue: queue.move_consumer("a", "1"),  # type: ignore[arg-type]
@@ -578,4 +578,4 @@ def test_every_error_of_a_bad_call_is_of_one_tree() -> None:
 async def test_a_setting_that_does_not_exist_is_refused_with_what_may_be_meant() -> None:
     async with penstock.open("memory://") as queue:
         with pytest.raises(InvalidJob, match="'result_ttl_seconds' may be what you mean"):
-            await queue.configure(result_ttl=3)
+            await queue.configure(result_ttl=3)  # type: ignore[call-arg]
