@@ -18,7 +18,7 @@ import penstock
 from penstock.address import Options, QueueOptions
 from penstock.app.task import TaskChanges, TaskOptions
 from penstock.client.newjob import CallOptions, NewJob
-from penstock.kernel.settings import Settings
+from penstock.kernel.settings import Settings, SettingsChanges
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS_MAX = 240
@@ -146,6 +146,9 @@ async def queues() -> None:
         found: penstock.Job | None = await queue.get(receipt.id)
         await queue.enqueue("resize", prioritty=5)  # wrong
         await queue.call("resize", delay_second=5)  # wrong
+        await queue.configure(result_ttl_seconds=60, default_retry=penstock.RetryPolicy())
+        await queue.configure(result_ttl_second=3)  # wrong
+        await queue.configure(default_max_attempts="many")  # wrong
         print(found)
     penstock.open("memory://", layuot="log")  # wrong
     try:
@@ -169,6 +172,7 @@ def blocking() -> None:
             print(held.id)
         queue.enqueue("resize", prioritty=5)  # wrong
         queue.enqeue("resize")  # wrong
+        queue.configure(result_ttl_second=3)  # wrong
         print(one, many, queue.capabilities, queue.tenant)
 """
 
@@ -225,10 +229,11 @@ def test_the_public_names_are_listed() -> None:
     ("keywords", "fields"),
     [
         (QueueOptions, {*Options.__struct_fields__, *Settings.__struct_fields__}),
+        (SettingsChanges, set(Settings.__struct_fields__)),
         (TaskChanges, set(TaskOptions.__struct_fields__)),
         (CallOptions, {*NewJob.__struct_fields__} - {"type", "payload", "timeout_seconds"}),
     ],
-    ids=["open", "task", "call"],
+    ids=["open", "configure", "task", "call"],
 )
 def test_what_a_type_checker_sees_is_what_there_is(keywords: Any, fields: set[str]) -> None:
     inherited = {name for kind in keywords.__mro__ for name in getattr(kind, "__annotations__", {})}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 import msgspec
@@ -21,9 +21,9 @@ from penstock.engines.records.tasks.names import INDEX_MODES, shards_in
 from penstock.errors import InvalidInput, InvalidJob, InvalidURL
 from penstock.errors.addresses import without_credentials
 from penstock.errors.input import shown
-from penstock.kernel.plain import is_a, plain_number, plain_text
+from penstock.kernel.plain import SECONDS_MAX, WHOLE_MAX, is_a, plain_number, plain_text
 from penstock.kernel.retry import RetryPolicy
-from penstock.kernel.settings import Settings
+from penstock.kernel.settings import DEFAULT_SETTINGS, Settings, SettingsChanges
 from penstock.server_url import SERVER_SCHEMES, check_server, parameters_of_driver
 
 STORES: Final = ("file", "s3", "gs", "az")
@@ -37,6 +37,8 @@ _PREFIX: Final = re.compile(r"[A-Za-z0-9._:-]+")
 _BUCKET: Final = re.compile(r"[A-Za-z0-9._-]+")
 _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _SETTINGS: Final = frozenset(Settings.__struct_fields__)
+OUTCOME_SECONDS_MIN: Final = 0.001
+"""Who waits for no answer at all is told nothing but that it is unknown."""
 _ON: Final = {"on": True, "true": True, "1": True, "yes": True}
 _OFF: Final = {"off": False, "false": False, "0": False, "no": False}
 
@@ -64,7 +66,30 @@ class Options(Struct, kw_only=True):
     """What the names of a queue in Redis begin with."""
 
 
-class QueueOptions(TypedDict, total=False):
+class Bounds(NamedTuple):
+    """What a number among the options can be."""
+
+    least: float
+    most: float
+    rule: str
+    is_whole: bool = False
+
+    def within(self, number: float) -> float:
+        if not self.least <= number <= self.most or (self.is_whole and number != int(number)):
+            raise _Refused(self.rule)
+        return int(number) if self.is_whole else float(number)
+
+
+NUMBERS: Final = {
+    "payload_bytes_max": Bounds(1, WHOLE_MAX, "a whole number of bytes, 1 or more", is_whole=True),
+    "outcome_seconds_max": Bounds(
+        OUTCOME_SECONDS_MIN, SECONDS_MAX, f"{OUTCOME_SECONDS_MIN:g} to {SECONDS_MAX:,.0f} seconds"
+    ),
+}
+"""Every option that is a number; what the settings of the whole queue can be, `Settings` says."""
+
+
+class QueueOptions(SettingsChanges, total=False):
     """The same as keywords, and the settings of the whole queue; for type checkers."""
 
     tenant: str
@@ -81,16 +106,6 @@ class QueueOptions(TypedDict, total=False):
     endpoint: str | None
     schema: str
     prefix: str
-    result_ttl_seconds: float
-    dead_letter_ttl_seconds: float
-    archive_ttl_seconds: float
-    finished_jobs_max: int
-    results_bytes_max: int
-    clock_skew_seconds: float
-    log_retention_seconds: float
-    default_max_attempts: int
-    default_timeout_seconds: float
-    default_retry: RetryPolicy
 
 
 class Address(Struct, frozen=True):
@@ -248,7 +263,7 @@ def _set(scheme: str, options: Options, settings: dict[str, Any], name: str, val
     if name == "default_retry":
         settings[name] = _retry(value)
     elif name in _SETTINGS:
-        settings[name] = _number(name, value)
+        settings[name] = _setting(name, value)
     elif name in Options.__struct_fields__:
         setattr(options, name, _converted(scheme, name, value))
     else:
@@ -261,10 +276,8 @@ def _converted(scheme: str, name: str, value: Any) -> Any:
     default = getattr(Options(), name)
     if isinstance(default, bool):
         return _switch(value)
-    if isinstance(default, int):
-        return int(_number(name, value))
-    if isinstance(default, float):
-        return _number(name, value)
+    if name in NUMBERS:
+        return NUMBERS[name].within(_number(name, value))
     if value is None and default is None:
         return None
     try:
@@ -315,6 +328,19 @@ def _retry(value: Any) -> RetryPolicy:
         return msgspec.json.decode(plain_text("default_retry", value), type=RetryPolicy)
     except (msgspec.MsgspecError, InvalidInput) as error:
         raise _Refused(f"{example} ({error})") from None
+
+
+def _setting(name: str, value: Any) -> float | None:
+    """One of the whole queue's, which knows itself what it can be."""
+    if value is None and getattr(DEFAULT_SETTINGS, name) is None:
+        return None
+    number = _number(name, value)
+    alone: dict[str, Any] = {name: number}
+    try:
+        Settings(**alone)
+    except InvalidJob as error:
+        raise _Refused(error.rule) from None
+    return number
 
 
 def _switch(value: Any) -> bool:

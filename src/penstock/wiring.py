@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, Unpack, cast
 
 from penstock.address import RECORD_SCHEMES, Address, Options, QueueOptions, parse
 from penstock.client.blocking import BlockingQueue
+from penstock.client.calls import Finish
 from penstock.client.import_writer import ImportWriter
 from penstock.client.queue import Queue
 from penstock.engines.discovered import DiscoveredEngine
@@ -55,6 +56,7 @@ def open(
     services: Services | None = None,
     layer: Callable[[ObjectStore], ObjectStore] | None = None,
     memory: SharedMemory | None = None,
+    finish: Finish | None = None,
     **options: Unpack[QueueOptions],
 ) -> Queue:
     """A queue, to be used with `async with`. See the guide for the URLs and options.
@@ -67,7 +69,7 @@ def open(
 
     `url` says where and how, `options` are the same as in its query; `codecs` are your own, beside
     JSON and msgpack; `services` (clock, luck) are for tests; `memory`, from `new_memory`, is what
-    handles on `memory://` share.
+    handles on `memory://` share; `finish`, the test kit's, runs what `call` waits for.
     """
     services = services or Services()
     address = parse(_place(url, store, "open"), options)
@@ -80,6 +82,7 @@ def open(
         inline_bytes_max=said.payload_bytes_max,
         offload=said.offload,
         settings=address.settings,
+        finish=finish,
     )
 
 

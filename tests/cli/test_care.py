@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +40,83 @@ def test_an_export_to_a_folder_is_refused(run: Penstock, failed_id: str, folder:
         2,
         f"error: --output {folder}: it is a folder; name a file in it\n",
     )
+
+
+def test_an_export_to_a_pipe_is_written_into_the_pipe(
+    run: Penstock, failed_id: str, folder: Path
+) -> None:
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
+        try:
+            ran = run("export", "--output", str(pipe))
+            assert (ran.code, pipe.is_fifo()) == (0, True)
+            assert json.loads(reader.communicate()[0])["id"] == failed_id
+        finally:
+            reader.kill()
+
+
+def test_an_export_whose_reader_stops_reading_says_so(
+    run: Penstock, queue: BlockingQueue, folder: Path
+) -> None:
+    queue.enqueue("work", "x" * 200_000)
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+
+    with subprocess.Popen(["head", "-c", "1", str(pipe)], stdout=subprocess.DEVNULL) as reader:
+        try:
+            ran = run("export", "--output", str(pipe))
+        finally:
+            reader.kill()
+    assert (ran.code, ran.stderr) == (
+        1,
+        f"error: --output {pipe}: whoever read it has stopped reading\n",
+    )
+
+
+def test_an_export_to_a_symlink_replaces_the_file_that_it_points_to(
+    run: Penstock, failed_id: str, folder: Path
+) -> None:
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    real, link = elsewhere / "real", folder / "link"
+    real.write_text("yesterday's")
+    link.symlink_to(real)
+    run("export", "--output", str(link))
+    assert link.readlink() == real
+    assert json.loads(real.read_text())["id"] == failed_id
+    assert list(elsewhere.iterdir()) == [real]
+
+
+def test_an_export_takes_over_who_may_read_the_file_and_no_file_beside_it(
+    run: Penstock, failed_id: str, folder: Path
+) -> None:
+    secret, neighbour = folder / "out", folder / "out.partial"
+    secret.touch(0o600)
+    neighbour.write_text("somebody's own")
+    run("export", "--output", str(secret))
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    assert neighbour.read_text() == "somebody's own"
+
+
+def test_an_export_that_fails_leaves_the_file_as_it_was(run: Penstock, folder: Path) -> None:
+    kept = folder / "out"
+    kept.write_text("yesterday's")
+    assert run("export", "--output", str(kept)).code == 1
+    assert kept.read_text() == "yesterday's"
+    assert not list(folder.glob("*.partial")) + list(folder.glob(".*.partial"))
+
+
+def test_an_export_to_the_file_that_stdout_goes_to_is_part_of_it(
+    run: Penstock, failed_id: str, folder: Path
+) -> None:
+    said = folder / "all"
+    export = [sys.executable, "-m", "penstock", "export", "--url", run.url, "--output"]
+    with said.open("w") as file:
+        subprocess.run([*export, str(said)], stdout=file, check=True)
+        subprocess.run(["echo", "the end"], stdout=file, check=True)
+    first, last = said.read_text().splitlines()
+    assert (json.loads(first)["id"], last) == (failed_id, "the end")
 
 
 def test_an_export_can_be_narrowed(run: Penstock, queue: BlockingQueue, failed_id: str) -> None:

@@ -251,15 +251,25 @@ def test_wrong_usage_is_one_line_that_names_the_help(arguments: list[str]) -> No
     assert f"see `penstock {arguments[0]} -h`" in ran.stderr
 
 
-def test_a_start_hook_that_fails_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (folder / "hooked.py").write_text(HOOKED)
+@pytest.mark.parametrize(
+    ("name", "statement", "words"),
+    [
+        ("hooked", r'raise RuntimeError("the database\nis away")', "the database is away"),
+        ("leaving", "raise SystemExit(7)", "SystemExit: 7"),
+    ],
+)
+def test_a_start_hook_that_fails_is_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, statement: str, words: str
+) -> None:
+    (folder / f"{name}.py").write_text(f"{HOOKED}    {statement}\n")
     monkeypatch.syspath_prepend(str(folder))
-    ran = Penstock("queue")("worker", "hooked:app", "--burst")
+    ran = Penstock("queue")("worker", f"{name}:app", "--burst", "--no-log-config")
     assert ran.code == 1
-    [line] = [line for line in ran.stderr.splitlines() if line.startswith("error: ")]
+    [line] = ran.stderr.splitlines()
+    assert line.startswith("error: ")
     assert "wake_up" in line
-    assert "the database is away" in line
-    assert "hooked.py:12" in line
+    assert words in line
+    assert f"{name}.py:12" in line
 
 
 HOOKED = """
@@ -273,7 +283,6 @@ async def add(a: int, b: int) -> int:
 
 @app.on_start
 async def wake_up(app: penstock.App) -> None:
-    raise RuntimeError("the database is away")
 """
 
 

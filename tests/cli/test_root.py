@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import penstock
 from penstock.cli.pipeline import COMMANDS as PIPELINE_COMMANDS
 from penstock.cli.root import COMMANDS, app
+from penstock.errors import StoreUnavailable
 from tests.cli.running import Penstock
 
 
@@ -42,6 +43,24 @@ def test_a_group_names_its_commands() -> None:
     for name, entry in PIPELINE_COMMANDS.items():
         assert name in shown
         assert entry.sentence in shown
+
+
+@pytest.mark.parametrize("name", [(), ("pipeline",)])
+def test_without_a_command_the_help_is_shown_and_no_error(name: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, name, env={"COLUMNS": "120"})
+    asked = CliRunner().invoke(app, [*name, "-h"], env={"COLUMNS": "120"})
+    assert (result.exit_code, result.stdout, result.stderr) == (2, asked.stdout, "")
+
+
+def test_what_a_server_says_in_several_lines_is_one_line(
+    run: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*given: object) -> None:
+        raise StoreUnavailable("server", "", "refused\n\tIs it running?\n")
+
+    monkeypatch.setattr("penstock.cli.opening.open_store", refuse)
+    ran = run("stats")
+    assert ran.stderr == "error: server: unavailable for now: refused Is it running?\n"
 
 
 def test_help_loads_neither_the_queue_nor_a_store() -> None:

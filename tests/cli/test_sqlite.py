@@ -37,6 +37,14 @@ def test_looking_at_a_file_that_is_not_there_makes_none(run: Penstock, path: Pat
     assert not path.exists()
 
 
+@pytest.mark.parametrize("command", [["stats"], ["enqueue", "add", "1"]])
+def test_a_folder_is_said_to_be_one(run: Penstock, path: Path, command: list[str]) -> None:
+    path.mkdir()
+    ran = run(*command)
+    assert (ran.code, ran.stderr.count("\n")) == (2, 1)
+    assert "it is a folder; name a file" in ran.stderr
+
+
 def test_jobs_go_in_and_are_seen(run: Penstock) -> None:
     id = run("enqueue", "resize", '{"n": 1}').stdout.strip()
     assert run("status", id, "--json").object["payload"] == {"n": 1}

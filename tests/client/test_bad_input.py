@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import importlib.util
+import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -14,10 +15,11 @@ from random import Random
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import pytest
 
 import penstock
-from penstock import NewJob, Queue, RetryPolicy
+from penstock import NewJob, Queue, RetryPolicy, address
 from penstock.engines.ledger.marker import PROBE_WRITERS
 from penstock.errors import (
     InvalidInput,
@@ -70,6 +72,22 @@ ADDRESSES = {
 }
 
 Use = Callable[[Queue], Awaitable[Any]]
+
+OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "a negative size": ({"payload_bytes_max": -1}, "1 or more"),
+    "no size": ({"payload_bytes_max": 0}, "1 or more"),
+    "half a byte": ({"payload_bytes_max": 1.5}, "whole number"),
+    "a size that no store has": ({"payload_bytes_max": 2**60}, "whole number"),
+    "a negative wait": ({"outcome_seconds_max": -5}, "0.001 to 10,000,000,000 seconds"),
+    "no wait": ({"outcome_seconds_max": 0}, "0.001 to 10,000,000,000 seconds"),
+    "a wait that is no number": ({"outcome_seconds_max": "long"}, "number"),
+    "a wait for ever": ({"outcome_seconds_max": 10**12}, "seconds"),
+    "a negative setting": ({"result_ttl_seconds": -1}, "negative"),
+    "half a job": ({"finished_jobs_max": 0.5}, "whole number"),
+    "no attempts": ({"default_max_attempts": 0}, "more than 0"),
+    "no time for an attempt": ({"default_timeout_seconds": 0}, "more than 0"),
+    "a log that is too short": ({"log_retention_seconds": 60}, "at least 3600"),
+}
 
 NAMES = {
     "with a slash": "a/b",
@@ -140,12 +158,12 @@ CALLS: dict[str, Use] = {
     "get of a number": lambda queue: queue.get(7),  # type: ignore[call-overload]
     "cancel of numbers": lambda queue: queue.cancel([7]),  # type: ignore[list-item]
     "pause of a bad name": lambda queue: queue.pause("a/b"),
-    "an unknown setting": lambda queue: queue.configure(speed=11),
+    "an unknown setting": lambda queue: queue.configure(speed=11),  # type: ignore[call-arg]
     "a negative setting": lambda queue: queue.configure(result_ttl_seconds=-1),
     "a setting that is no number": lambda queue: queue.configure(result_ttl_seconds=nan),
     "an infinite setting": lambda queue: queue.configure(clock_skew_seconds=inf),
     "a setting that is text": lambda queue: queue.configure(result_ttl_seconds="1"),  # type: ignore[arg-type]
-    "half a job": lambda queue: queue.configure(finished_jobs_max=0.5),
+    "half a job": lambda queue: queue.configure(finished_jobs_max=0.5),  # type: ignore[arg-type]
     "a retention below an hour": lambda queue: queue.configure(log_retention_seconds=60),
     "a consumer's bad name": lambda queue: queue.move_consumer("a/b", 1),
     "a consumer's bad position": lambda queue: queue.move_consumer("a", "1"),  # type: ignore[arg-type]
@@ -175,6 +193,25 @@ def store() -> MemoryStore:
 async def queue(store: MemoryStore) -> AsyncIterator[Queue]:
     async with penstock.open(store=store) as queue:
         yield queue
+
+
+@pytest.mark.parametrize(("options", "words"), OPTIONS.values(), ids=OPTIONS)
+def test_an_option_that_makes_no_sense_is_refused_where_it_is_written(
+    options: Any, words: str
+) -> None:
+    [(name, value)] = options.items()
+    for refuse in (
+        lambda: penstock.open("memory://", **options),
+        lambda: penstock.open(f"memory://?{name}={value}"),
+        lambda: penstock.open_sync("memory://", **options).start(),
+    ):
+        with pytest.raises(InvalidURL, match=re.escape(f"{name}={value}: ") + f".*{words}"):
+            refuse()
+
+
+def test_every_option_that_is_a_number_has_bounds() -> None:
+    defaults = msgspec.structs.asdict(address.Options()).items()
+    assert {name for name, value in defaults if type(value) in (int, float)} == set(address.NUMBERS)
 
 
 @pytest.mark.parametrize(("url", "advice"), ADDRESSES.values(), ids=ADDRESSES)
@@ -541,4 +578,4 @@ def test_every_error_of_a_bad_call_is_of_one_tree() -> None:
 async def test_a_setting_that_does_not_exist_is_refused_with_what_may_be_meant() -> None:
     async with penstock.open("memory://") as queue:
         with pytest.raises(InvalidJob, match="'result_ttl_seconds' may be what you mean"):
-            await queue.configure(result_ttl=3)
+            await queue.configure(result_ttl=3)  # type: ignore[call-arg]

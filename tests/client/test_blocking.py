@@ -147,6 +147,8 @@ def test_a_closed_one_says_so() -> None:
         queue.enqueue("work")
     with pytest.raises(QueueClosed, match="was closed"):
         queue.enqueue("work")
+    with pytest.raises(QueueClosed, match="open it again"):
+        queue.start()
 
 
 def test_one_that_was_not_opened_yet_says_so() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,23 @@ def test_a_condition_picks_rows_and_what_is_there_stays(
     assert export_table(spark, url, target, table="events", overwrite=True) == 7
     with pytest.raises(InvalidInput, match="nothing"):
         export_table(spark, url, str(tmp_path / "other"), where="nothing = 1")
+
+
+def test_overwriting_destroys_neither_a_link_nor_what_is_no_folder(
+    spark: SparkSession, url: str, tmp_path: Path
+) -> None:
+    real, link, file, pipe = (tmp_path / name for name in ("real", "link", "file", "pipe"))
+    real.mkdir()
+    link.symlink_to(real)
+    assert export_table(spark, url, str(link), overwrite=True) == 5
+    assert link.readlink() == real
+    assert list(real.glob("*.parquet"))
+    file.write_text("somebody's own")
+    os.mkfifo(pipe)
+    for target in (str(file), str(pipe), pipe.as_uri()):
+        with pytest.raises(InvalidInput, match="is a file, and a folder"):
+            export_table(spark, url, target, overwrite=True)
+    assert (file.read_text(), pipe.is_fifo()) == ("somebody's own", True)
 
 
 @pytest.mark.parametrize("format", ["parquet", "json", "csv"])

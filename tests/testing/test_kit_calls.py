@@ -37,6 +37,24 @@ async def test_a_call_runs_what_it_enqueued_and_waits_for_nobody(
     assert await add.call(1, 2) == 3
 
 
+async def test_a_call_of_the_queue_itself_waits_for_nobody_either(
+    app: penstock.App, kit: Kit
+) -> None:
+    @app.task
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    @app.task
+    async def twice(n: int) -> int:
+        return int(await (await app.queue()).call("add", {"a": n, "b": n}))
+
+    queue = await app.queue()
+    assert await queue.call("add", {"a": 1, "b": 2}) == 3
+    assert await kit.queue.call("twice", {"n": 2}) == 4
+    with pytest.raises(UnknownType, match="no task 'subtract'"):
+        await queue.call("subtract")
+
+
 async def test_a_call_moves_the_clock_to_its_retries_and_no_further(
     app: penstock.App, kit: Kit
 ) -> None:

@@ -75,8 +75,10 @@ async def test_types_narrow_what_a_worker_claims(app: penstock.App, kit: Kit) ->
 
 async def test_types_that_the_app_does_not_have_are_refused(app: penstock.App, kit: Kit) -> None:
     declare(app, "resize")
-    with pytest.raises(UnknownType, match="no task 'rezise'; it has resize"):
-        await Worker(app, types=["rezise"]).run()
+    for told in ({"types": ["rezise"]}, {"options": WorkerOptions(types=("resize", "rezise"))}):
+        with pytest.raises(UnknownType, match="no task 'rezise'; it has resize"):
+            Worker(app, **told)
+    Worker(app, WorkerOptions(types=("rezise",), unknown="fail"))
     for wrong in ({"types": ()}, {"types": "resize"}, {"unknown": "ignore"}):
         with pytest.raises(InvalidInput):
             WorkerOptions(**wrong)

@@ -13,7 +13,9 @@ from penstock.errors import HookFailed
 from penstock.kernel.job import State
 from penstock.testing.kit import Kit
 from penstock.worker import worker as worker_module
-from tests.worker.working import at_work, found, until
+from penstock.worker.options import WorkerOptions
+from penstock.worker.worker import Worker
+from tests.worker.working import HANG_SECONDS, at_work, found, until, watched
 
 
 async def test_what_runs_may_finish_within_the_grace_and_nothing_new_begins(
@@ -150,7 +152,7 @@ async def test_a_burst_ends_when_nothing_is_due(app: penstock.App, kit: Kit) -> 
 
 
 async def test_a_burst_does_what_its_jobs_enqueue_even_while_they_wait_for_it(
-    app: penstock.App, kit: Kit
+    app: penstock.App,
 ) -> None:
     @app.task
     async def inner(number: int) -> int:
@@ -159,15 +161,18 @@ async def test_a_burst_does_what_its_jobs_enqueue_even_while_they_wait_for_it(
     @app.task
     async def outer(number: int) -> int:
         await inner.enqueue(100)
-        # By the queue's own call: the kit's would run the job itself.
-        answer: int = await kit.queue.call("inner", {"number": number})
-        return answer * 2
+        return 2 * await inner.call(number)
 
-    receipt = await outer.enqueue(20)
-    async with asyncio.timeout(20), at_work(kit, burst=True) as worker:
-        await worker.task
-    assert (await found(kit, receipt.id)).result == 42
-    assert worker.counters.completed == 3
+    # Without the kit, whose calls run the job themselves.
+    options = WorkerOptions(burst=True, monitor=False)
+    with app.rebound("memory://"):
+        async with app, asyncio.timeout(HANG_SECONDS):
+            receipt = await outer.enqueue(20)
+            async with watched(Worker(app, options)) as worker:
+                await worker.task
+            job = await app.get(receipt.id)
+    assert job is not None
+    assert (job.result, worker.counters.completed) == (42, 3)
 
 
 async def test_a_worker_may_end_after_so_many_jobs(app: penstock.App, kit: Kit) -> None:

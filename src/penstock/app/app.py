@@ -28,6 +28,7 @@ from penstock.app.hooks import EnqueueMiddleware, Hooked
 from penstock.app.running import run_here
 from penstock.app.task import Task, TaskChanges, TaskOptions, unknown_option
 from penstock.client.arguments import many_new_jobs, raised
+from penstock.client.calls import Finish
 from penstock.client.newjob import NewJob, check_name
 from penstock.client.operations import id_of
 from penstock.client.queue import Queue
@@ -56,7 +57,6 @@ class App(Hooked):
         """What handlers share; start hooks fill it."""
         self.tasks: dict[str, Task[..., Any]] = {}
         self._connection = Connection(url, dict(options))
-        self._finish: Callable[[str], Awaitable[None]] | None = None
 
     def __repr__(self) -> str:
         place = self._connection.url or "at PENSTOCK_URL"
@@ -82,7 +82,9 @@ class App(Hooked):
         kept = dict(self._connection.options)
         if url is not None:
             kept.pop("store", None)
-        self._connection = Connection(url or self._connection.url, {**kept, **options})
+        self._connection = Connection(
+            url or self._connection.url, {**kept, **options}, self._connection.finish
+        )
 
     @property
     def url(self) -> str | None:
@@ -131,7 +133,7 @@ class App(Hooked):
         self,
         url: str,
         *,
-        finish: Callable[[str], Awaitable[None]] | None = None,
+        finish: Finish | None = None,
         **options: Unpack[OpenOptions],
     ) -> Iterator[None]:
         """Points the app at another queue for as long as the block runs: for tests.
@@ -139,12 +141,11 @@ class App(Hooked):
         `url` and `options` are those of `penstock.open`. `finish` is told the id of what `call` has
         enqueued and runs it, so that nobody has to wait for a worker.
         """
-        bound = self._connection, self._finish
-        self._connection, self._finish = Connection(url, dict(options)), finish
+        bound, self._connection = self._connection, Connection(url, dict(options), finish)
         try:
             yield
         finally:
-            self._connection, self._finish = bound
+            self._connection = bound
 
     # Declaring
 
@@ -234,7 +235,7 @@ class App(Hooked):
             id = queue.new_id() if new.operation is None else id_of(new.operation)
             named = replace(new, id=id, operation=id)
         assert named.id is not None
-        return await queue.answer(named.id, lambda: self._enqueue_to_finish(named), wait_seconds)
+        return await queue.answer(named.id, lambda: self.enqueue(named), wait_seconds)
 
     async def get(self, id: str) -> Job | None:
         """The job `id` with its state, progress and result; None if there is none of that id."""
@@ -287,12 +288,6 @@ class App(Hooked):
         if found is None:
             raise UnknownType(str(task), self.tasks)
         return await run_here(self, found, args, kwargs)
-
-    async def _enqueue_to_finish(self, new: NewJob) -> Receipt:
-        receipt = await self.enqueue(new)
-        if self._finish is not None:
-            await self._finish(receipt.id)
-        return receipt
 
     async def _outcome(self, new: NewJob) -> Receipt | PenstockError:
         try:

@@ -21,6 +21,7 @@ import weakref
 from collections.abc import Coroutine
 from typing import Any, Final, Generic, TypeVar, cast
 
+from penstock.client.calls import Finish
 from penstock.client.queue import Queue
 from penstock.errors import InvalidInput, QueueClosed
 from penstock.runtime.loops import LoopThread, leave_behind
@@ -44,9 +45,12 @@ class _Handle:
 
 
 class Connection:
-    def __init__(self, url: str | None, options: dict[str, Any]) -> None:
+    def __init__(
+        self, url: str | None, options: dict[str, Any], finish: Finish | None = None
+    ) -> None:
         self.url = url
         self.options = options
+        self.finish = finish
         self._forget()
         _connections.add(self)
 
@@ -62,7 +66,9 @@ class Connection:
         if handle.queue is None:
             async with handle.opening:
                 if handle.queue is None:
-                    queue = open_queue(self.url, memory=self._memory, **self.options)
+                    queue = open_queue(
+                        self.url, memory=self._memory, finish=self.finish, **self.options
+                    )
                     await queue.start()
                     handle.queue = queue
         return handle.queue

@@ -48,6 +48,12 @@ def _module(name: str, place: str) -> ModuleType:
         raise InvalidInput(
             f"module {name!r} can't be imported: it needs {error.name!r}, which is not there"
         ) from None
+    except SystemExit as error:
+        how = f"sys.exit({'' if error.code is None else repr(error.code)})"
+        raise InvalidInput(
+            f"module {name!r} can't be imported: it ends the program by {how} "
+            f'({raised_at(error)}); keep that behind `if __name__ == "__main__":`'
+        ) from error
     except Exception as error:
         words = f"{type(error).__name__}: {error} ({raised_at(error)})"
         raise InvalidInput(f"module {name!r} can't be imported: {words}") from error

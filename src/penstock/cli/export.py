@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import IO, Annotated, Any, Final, NamedTuple
 
 import typer
@@ -21,6 +18,7 @@ from penstock.cli.options import (
     Url,
 )
 from penstock.cli.output import err, json_line, print_json
+from penstock.cli.output_file import open_output
 from penstock.cli.progress import progress
 from penstock.client.queue import Queue
 from penstock.errors import InvalidInput
@@ -51,13 +49,15 @@ def command(
     json: Json = False,
 ) -> None:
     """Jobs come with payload and result, those of completed ones read back from the log, where it
-    still has them. A file is replaced when it is complete and not before. --json prints the counts
-    as JSON.
+    still has them. A file is replaced when it is complete and not before; a pipe or a device is
+    written to as it is. --json prints the counts as JSON.
     """
     if json and output is None:
         raise InvalidInput("--json prints the counts, so the lines need a file: pass --output")
     wanted = Wanted(None if state is None else state.value, queue, type)
-    counts = run(_export(jobs or not events, events, wanted, output, url, tenant))
+    # Opened before there is an event loop: a pipe may have to wait for its reader.
+    with open_output(output) as file:
+        counts = run(_export(jobs or not events, events, wanted, file, url, tenant))
     if json:
         print_json(counts)
     else:
@@ -68,18 +68,17 @@ async def _export(
     jobs: bool,
     events: bool,
     wanted: Wanted,
-    output: Path | None,
+    file: IO[str],
     url: str | None,
     tenant: str | None,
 ) -> dict[str, int]:
     counts: dict[str, int] = {}
-    with _written(output) as file:
-        async with opened(url, tenant) as queue:
-            if jobs:
-                total = (await queue.stats()).jobs
-                counts["jobs"] = await _write("jobs", _jobs(queue, wanted), file, total)
-            if events:
-                counts["events"] = await _write("events", _events(queue, wanted), file, None)
+    async with opened(url, tenant) as queue:
+        if jobs:
+            total = (await queue.stats()).jobs
+            counts["jobs"] = await _write("jobs", _jobs(queue, wanted), file, total)
+        if events:
+            counts["events"] = await _write("events", _events(queue, wanted), file, None)
     return counts
 
 
@@ -119,19 +118,3 @@ async def _write(
             count += 1
             done(1)
     return count
-
-
-@contextmanager
-def _written(path: Path | None) -> Iterator[IO[str]]:
-    if path is None:
-        yield sys.stdout
-        return
-    if path.is_dir():
-        raise InvalidInput(f"--output {path}: it is a folder; name a file in it")
-    partial = path.with_name(f"{path.name}.partial")
-    try:
-        with partial.open("w", encoding="utf-8") as file:
-            yield file
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)

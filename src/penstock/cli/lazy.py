@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command as built_command
+
+WRONG_USAGE: Final = 2
+"""The exit code of a command line that can't be right."""
 
 
 class Entry(NamedTuple):
@@ -32,6 +35,14 @@ class LazyCommands(TyperGroup):
         for name, entry in self.entries.items():
             stub = TyperCommand(name, help=entry.sentence, rich_help_panel=entry.panel)
             self.commands[name] = stub
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing:
+            # Whoever names no command is shown which there are. What typer does by itself ends in
+            # an error without words.
+            typer.echo(ctx.get_help(), color=ctx.color)
+            raise typer.Exit(WRONG_USAGE)
+        return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] in self.entries:

@@ -45,13 +45,18 @@ def err() -> Console:
     return _console(stderr=True)
 
 
-def complain(message: str) -> None:
-    """One red line on stderr; further lines point at what is meant."""
-    first, *rest = message.splitlines() or [""]
+def complain(message: str, notes: Iterable[str] = ()) -> None:
+    """One red line on stderr, however many the message has; lines of notes point at its place."""
     console = err()
-    console.print(Text(f"error: {clean(first)}", style="red"), soft_wrap=True)
-    for line in rest:
-        console.print(Text(clean(line)), soft_wrap=True)
+    console.print(Text(f"error: {clean(on_one_line(message))}", style="red"), soft_wrap=True)
+    for note in notes:
+        for line in note.splitlines():
+            console.print(Text(clean(line)), soft_wrap=True)
+
+
+def on_one_line(message: str) -> str:
+    """What others say may have several: servers, and whoever wrote the module of an app."""
+    return " ".join(line.strip() for line in message.splitlines() if line.strip())
 
 
 def say(message: str, style: str = "") -> None:

@@ -31,7 +31,7 @@ def json_value(words: str | bytes, what: str) -> Any:
     except UnicodeEncodeError:
         raise InvalidInput(f"{what} is not UTF-8") from None
     except msgspec.MsgspecError as error:
-        raise InvalidInput(_pointed(words, what, error)) from None
+        raise _not_json(words, what, error) from None
 
 
 def payload_value(argument: str | None) -> Any:
@@ -137,23 +137,23 @@ def new_job(value: Any, *, ignore_unknown: bool = False) -> NewJob:
         raise InvalidInput(str(error)) from None
 
 
-def _pointed(words: str | bytes, what: str, error: Exception) -> str:
+def _not_json(words: str | bytes, what: str, error: Exception) -> InvalidInput:
+    """Says what is wrong; its note shows the place and points at it."""
     try:
         text = words if isinstance(words, str) else words.decode("utf-8")
         json.loads(text)
     except RecursionError:
-        return f"{what} is nested too deep: at most {NESTING_MAX} levels"
+        return InvalidInput(f"{what} is nested too deep: at most {NESTING_MAX} levels")
     except UnicodeDecodeError:
-        return f"{what} is not UTF-8"
+        return InvalidInput(f"{what} is not UTF-8")
     except json.JSONDecodeError as found:
         line = text.splitlines()[found.lineno - 1] if text else ""
         start = max(found.colno - 1 - CONTEXT_CHARACTERS, 0)
         shown = line[start : start + 2 * CONTEXT_CHARACTERS]
         place = f"character {found.colno}" + (f" of line {found.lineno}" if "\n" in text else "")
         problem = found.msg[:1].lower() + found.msg[1:]
-        return (
-            f"{what} is not JSON: {problem} at {place}\n"
-            f"  {shown}\n  {' ' * (found.colno - 1 - start)}^"
-        )
+        refused = InvalidInput(f"{what} is not JSON: {problem} at {place}")
+        refused.add_note(f"  {shown}\n  {' ' * (found.colno - 1 - start)}^")
+        return refused
     # The standard library is more lenient, with NaN for example.
-    return f"{what} is not JSON: {error}"
+    return InvalidInput(f"{what} is not JSON: {error}")

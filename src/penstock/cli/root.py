@@ -15,12 +15,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from penstock.cli.lazy import Entry, LazyCommands
+from penstock.cli.lazy import WRONG_USAGE, Entry, LazyCommands
 
 FAILED: Final = 1
 """The operation failed: not found, refused, the store away."""
-WRONG_USAGE: Final = 2
-"""The command line can't be right."""
 
 TRACEBACK: Final = "PENSTOCK_TRACEBACK"
 """Set, errors that nobody has foreseen end with their traceback."""
@@ -96,7 +94,7 @@ class Root(LazyCommands):
         try:
             return super().invoke(ctx)
         except InvalidInput as error:
-            code = _complain(_refusal(error), WRONG_USAGE)
+            code = _complain(_refusal(error), WRONG_USAGE, getattr(error, "__notes__", ()))
         except PenstockError as error:
             code = _complain(str(error), FAILED)
         except BrokenPipeError:
@@ -113,7 +111,6 @@ class Root(LazyCommands):
 
 app = typer.Typer(
     cls=Root,
-    no_args_is_help=True,
     help="A durable job queue for people who already have a bucket.",
     epilog="Exit codes: 0 it worked, 1 it failed, 2 wrong usage.",
     pretty_exceptions_enable=False,
@@ -165,12 +162,12 @@ def _refusal(error: Exception) -> str:
 
 
 def _fault(error: Exception) -> str:
-    said = f"{type(error).__name__}: {error}".splitlines()[0]
+    said = f"{type(error).__name__}: {error}"
     return f"penstock did not foresee this: {said}; please report it, with what {TRACEBACK}=1 shows"
 
 
-def _complain(message: str, code: int) -> int:
+def _complain(message: str, code: int, notes: Sequence[str] = ()) -> int:
     from penstock.cli.output import complain
 
-    complain(message)
+    complain(message, notes)
     return code

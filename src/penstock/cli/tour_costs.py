@@ -17,6 +17,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from penstock.app.app import App
+from penstock.cli.output import json_line
+from penstock.cli.output_file import open_output
 from penstock.ports.store import ObjectStore
 from penstock.runtime.services import Services
 from penstock.runtime.tasks import TaskSet
@@ -99,9 +101,8 @@ class Notes:
             raise
 
     def _write(self, path: Path) -> None:
-        partial = path.with_suffix(".partial")
-        partial.write_bytes(msgspec.json.encode(self._meter.spent))
-        partial.replace(path)
+        with open_output(path) as file:
+            file.write(json_line(self._meter.spent))
 
 
 def noted(folder: Path) -> Spent:

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from penstock.cli.output import err, out
+from penstock.cli.output_file import open_output
 from penstock.cli.pipeline.report_summary import show
 from penstock.pipeline.report.page import page
 from penstock.pipeline.report.reading import read_figures
@@ -24,7 +25,8 @@ def tour_report(url: str, warehouse: Path, output: Path | None, *, quiet: bool) 
     finally:
         spark.stop()
     kept = output or _new_file()
-    kept.write_text(page(figures, "penstock demo"), "utf-8")
+    with open_output(kept, "--report") as file:
+        file.write(page(figures, "penstock demo"))
     if not quiet:
         out().print()
         show(figures)

@@ -49,10 +49,12 @@ class BlockingQueue(BlockingMethods):
         self.close()
 
     def start(self) -> None:
-        """Opens the queue; `with` does it."""
+        """Opens the queue; `with` does it. Once closed, it stays so: `QueueClosed`."""
         with self._lifecycle:
             if self._thread is not None:
                 return
+            if self._was_opened:
+                raise QueueClosed
             self._thread = LoopThread("penstock-blocking")
             try:
                 self._queue = self._run(self._open(), Queue.close)

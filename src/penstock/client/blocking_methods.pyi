@@ -19,7 +19,7 @@ from penstock.kernel.events import Event, JobEvent
 from penstock.kernel.job import DEFAULT_PRIORITY, DEFAULT_QUEUE, NO_SECONDS, Job, State
 from penstock.kernel.manifest import ImportManifest
 from penstock.kernel.retry import RetryPolicy
-from penstock.kernel.settings import Settings
+from penstock.kernel.settings import Settings, SettingsChanges
 from penstock.ports.backend import (
     CancelledListener,
     Capabilities,
@@ -36,7 +36,7 @@ class BlockingMethods:
     def capabilities(self) -> Capabilities: ...
     @property
     def settings(self) -> Settings: ...
-    def configure(self, **changes: float | RetryPolicy) -> Settings:
+    def configure(self, **changes: Unpack[SettingsChanges]) -> Settings:
         """Changes settings of the whole queue, for everybody who uses it.
 
         `changes` are fields of `Settings`, such as `result_ttl_seconds=60`.

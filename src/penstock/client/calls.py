@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from penstock.client.envelopes import Envelopes
 from penstock.client.tracebacks import failure_records
@@ -15,12 +15,18 @@ from penstock.kernel.job import Job, State
 from penstock.ports.backend import Backend
 from penstock.wire.codecs import Undecodable
 
+Finish: TypeAlias = Callable[[str], Awaitable[None]]
+"""Runs the job of this id to its end, where no worker does: the test kit's."""
+
 
 class Calls:
-    def __init__(self, backend: Backend, tenant: str, envelopes: Envelopes) -> None:
+    def __init__(
+        self, backend: Backend, tenant: str, envelopes: Envelopes, finish: Finish | None
+    ) -> None:
         self._backend = backend
         self._tenant = tenant
         self._envelopes = envelopes
+        self._finish = finish
 
     async def call(
         self, id: str, enqueue: Callable[[], Awaitable[Receipt]], timeout_seconds: float
@@ -28,6 +34,8 @@ class Calls:
         # Watched before it is enqueued, so that the end can't come unnoticed in between.
         with self._backend.watch_end(self._tenant, id) as end:
             receipt = await enqueue()
+            if self._finish is not None:
+                await self._finish(receipt.id)
             try:
                 async with asyncio.timeout(timeout_seconds):
                     if receipt.status == "completed":

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar, Unpack
 
 from penstock.client.arguments import check_count, name_hint
+from penstock.client.calls import Finish
 from penstock.client.envelopes import Envelopes
 from penstock.client.newjob import check_name
 from penstock.errors import InvalidJob, OutcomeUnknown, QueueClosed
 from penstock.kernel import commands
 from penstock.kernel.events import SYSTEM_TENANT
 from penstock.kernel.job import DEFAULT_TENANT
-from penstock.kernel.retry import RetryPolicy
-from penstock.kernel.settings import Settings
+from penstock.kernel.settings import Settings, SettingsChanges
 from penstock.ports.backend import Announcing, Backend, CancelledListener, Capabilities
 from penstock.runtime.services import Services
 from penstock.wire.codecs import Codecs
@@ -38,6 +38,7 @@ class Handle:
         inline_bytes_max: int = INLINE_BYTES_MAX,
         offload: bool = False,
         settings: dict[str, Any] | None = None,
+        finish: Finish | None = None,
     ) -> None:
         self.tenant = check_name("tenant", tenant)
         self._backend = backend
@@ -49,6 +50,7 @@ class Handle:
             offload=offload,
         )
         self._settings = settings or {}
+        self._finish = finish
 
     def __repr__(self) -> str:
         try:
@@ -70,7 +72,10 @@ class Handle:
         await self.close()
 
     async def start(self) -> None:
-        """Opens the store, makes the queue if it is new, loads what is there."""
+        """Opens the store, makes the queue if it is new, loads what is there.
+
+        Once closed, a handle stays so: `QueueClosed`.
+        """
         await self._backend.start()
         if self._settings:
             try:
@@ -91,17 +96,18 @@ class Handle:
     def settings(self) -> Settings:
         return self._backend.settings
 
-    async def configure(self, **changes: float | RetryPolicy) -> Settings:
+    async def configure(self, **changes: Unpack[SettingsChanges]) -> Settings:
         """Changes settings of the whole queue, for everybody who uses it.
 
         `changes` are fields of `Settings`, such as `result_ttl_seconds=60`.
         """
-        unknown = set(changes) - set(Settings.__struct_fields__)
+        said: dict[str, Any] = {**changes}
+        unknown = set(said) - set(Settings.__struct_fields__)
         if unknown:
             name = min(unknown)
             hint = name_hint(name, Settings.__struct_fields__)
-            raise InvalidJob(name, changes[name], f"no such setting{hint}")
-        return await self._backend.execute(commands.Configure(SYSTEM_TENANT, changes))
+            raise InvalidJob(name, said[name], f"no such setting{hint}")
+        return await self._backend.execute(commands.Configure(SYSTEM_TENANT, said))
 
     def watch_cancelled(self, tell: CancelledListener) -> AbstractContextManager[None]:
         """While entered, `tell` hears what is cancelled as soon as this process knows of it.

@@ -174,7 +174,7 @@ class Queue(Leasing, Importing, Submitting):
         """
         id, timeout_seconds = plain_id(id), plain_seconds("timeout_seconds", timeout_seconds)
         check_function("enqueue", enqueue)
-        calls = Calls(self._backend, self.tenant, self._envelopes)
+        calls = Calls(self._backend, self.tenant, self._envelopes, self._finish)
         return await calls.call(id, enqueue, timeout_seconds)
 
     def new_id(self) -> str:

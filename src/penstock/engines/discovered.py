@@ -57,7 +57,10 @@ class DiscoveredEngine:
 
     async def start(self) -> None:
         async with self._starting:
-            if self._found is None:
+            if self._found is not None:
+                # Started already, or closed, which it says.
+                await self._found.start()
+            else:
                 found = await self._discover()
                 await found.start()
                 self._found = found

@@ -99,6 +99,9 @@ class GroupCommit(ABC):
     async def start(self) -> None:
         # Of several who start it at once the others find it started.
         async with self._lifecycle:
+            if self._inbox.is_closed:
+                # Its connections, threads and waiters are gone, and none of them comes back.
+                raise QueueClosed
             if not self._loop_tasks:
                 self._process = _Process.number
                 self._inbox.open()

@@ -37,7 +37,7 @@ class QueueClosed(PenstockError):
     """The queue was closed, or is not open yet (`NotOpen`); open it, then ask again."""
 
     def __init__(self) -> None:
-        super().__init__("this queue was closed; open it again")
+        super().__init__("this queue was closed; open it again with `penstock.open(…)`")
 
 
 class NotOpen(QueueClosed):

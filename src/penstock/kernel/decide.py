@@ -62,7 +62,8 @@ from penstock.kernel.transitions import earlier_part
 EXPIRIES_PER_BATCH_MAX: Final = 100_000
 UNDECODABLE_SECONDS_MIN: Final = 1.0
 """A job that nobody here can read is not due again at once, whatever its policy says: it would be
-first in line each time, and those behind it would wait for ever."""
+first in line each time, use up its attempts before somebody who can read it has one, and those
+behind it would wait meanwhile."""
 _DEAD: Final = frozenset({State.FAILED, State.CANCELLED})
 """An id whose job is one of these, enqueued again, begins a new life."""
 

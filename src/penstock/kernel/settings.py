@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final, Protocol, TypedDict
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
@@ -65,6 +65,21 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     def retention_seconds(self, unset: float = WEEK_SECONDS) -> float:
         """How long the log is kept; `unset` is what the backend does where nobody has said."""
         return unset if self.log_retention_seconds is None else self.log_retention_seconds
+
+
+class SettingsChanges(TypedDict, total=False):
+    """The same as keywords, each of which may be left out; for type checkers."""
+
+    result_ttl_seconds: float
+    dead_letter_ttl_seconds: float
+    archive_ttl_seconds: float
+    finished_jobs_max: int
+    results_bytes_max: int
+    clock_skew_seconds: float
+    log_retention_seconds: float | None
+    default_max_attempts: int
+    default_timeout_seconds: float
+    default_retry: RetryPolicy
 
 
 DEFAULT_SETTINGS: Final = Settings()

@@ -225,7 +225,7 @@ class Backend(Protocol):
     def settings(self) -> Settings: ...
 
     async def start(self) -> None:
-        """Returns when commands can be taken."""
+        """Returns when commands can be taken. One that was stopped raises `QueueClosed`."""
         ...
 
     async def stop(self) -> None:

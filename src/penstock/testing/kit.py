@@ -6,9 +6,10 @@
         await kit.drain(raise_errors=True)                  # runs it, and what it enqueues
 
 Nothing is stored and nothing sleeps. `kit.clock` moves the time; `drain(jump=True)` moves it as
-far as it takes to run scheduled jobs and retries too. `task.call(…)` runs what it has enqueued and
-does not wait for a worker. Plain tests have the twin, `with in_memory_sync(app) as kit:`, without
-`await`; it goes together with `TestClient`, whose handlers run in a loop of their own.
+far as it takes to run scheduled jobs and retries too. `task.call(…)` and the queue's own `call` run
+what they have enqueued and do not wait for a worker. Plain tests have the twin,
+`with in_memory_sync(app) as kit:`, without `await`; it goes together with `TestClient`, whose
+handlers run in a loop of their own.
 """
 
 from __future__ import annotations

@@ -25,12 +25,18 @@ def served_types(app: App, options: WorkerOptions) -> tuple[str, ...] | None:
         )
     if options.unknown == "fail":
         return options.types
-    if options.types is None:
-        return tuple(app.tasks)
-    for name in options.types:
-        if name not in app.tasks:
+    check_types(app, options)
+    return tuple(app.tasks) if options.types is None else options.types
+
+
+def check_types(app: App, options: WorkerOptions) -> None:
+    """A worker may be told to serve some of the app's types only, but none that it does not have.
+
+    Unless what is unknown is to fail: then those are the types to claim for it.
+    """
+    for name in options.types or ():
+        if name not in app.tasks and options.unknown == "wait":
             raise UnknownType(name, app.tasks)
-    return options.types
 
 
 def types_without_process(app: App, served: tuple[str, ...] | None) -> tuple[str, ...] | None:

@@ -61,7 +61,7 @@ from penstock.worker.saying import (
     say_lingers,
     say_loop_ends,
 )
-from penstock.worker.serving import served_types, types_without_process
+from penstock.worker.serving import check_types, served_types, types_without_process
 from penstock.worker.settling import Settler
 
 __all__ = ["Counters", "Worker", "WorkerOptions"]
@@ -92,6 +92,7 @@ class Worker:
         self.options = options or WorkerOptions()
         if types is not None:
             self.options = replace(self.options, types=name_tuple("types", types))
+        check_types(app, self.options)
         self.name = self.options.name or default_name()
         self.counters = Counters()
         self._app = app

@@ -28,7 +28,6 @@ class PipelineCommands(LazyCommands):
 
 app = typer.Typer(
     cls=PipelineCommands,
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -11,6 +11,7 @@ import typer
 
 from penstock.cli.options import Json
 from penstock.cli.output import err, print_json
+from penstock.cli.output_file import open_output
 from penstock.cli.pipeline.options import DEFAULT_MASTER, Master
 from penstock.cli.reading import moment
 
@@ -35,18 +36,24 @@ def command(
     start = None if since is None else datetime.fromtimestamp(moment(since), UTC)
 
     from penstock.cli.pipeline.report_summary import show
+    from penstock.pipeline.report.figures import Figures
     from penstock.pipeline.report.page import page
     from penstock.pipeline.report.reading import read_figures
     from penstock.pipeline.session import session
 
-    spark = session(master)
-    try:
-        figures = read_figures(spark, warehouse, start)
-    finally:
-        spark.stop()
+    def figures_there() -> Figures:
+        spark = session(master)
+        try:
+            return read_figures(spark, warehouse, start)
+        finally:
+            spark.stop()
+
     if json:
-        print_json(msgspec.to_builtins(figures))
+        print_json(msgspec.to_builtins(figures_there()))
         return
-    output.write_text(page(figures, warehouse), "utf-8")
+    # Opened first, since what can't be written is better known before Spark has read for minutes.
+    with open_output(output) as file:
+        figures = figures_there()
+        file.write(page(figures, warehouse))
     show(figures)
     err().print(f"the report is in {output}")

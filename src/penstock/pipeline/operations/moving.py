@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+import os
+from pathlib import Path, PurePosixPath
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
 from pyspark.sql import functions as sf
@@ -36,6 +38,7 @@ def export_table(
     """Writes a table's rows as a folder of files, and answers how many there are."""
     if format not in FORMATS:
         raise InvalidInput(f"format={format}: known are {', '.join(FORMATS)}")
+    folder = _folder_to_write(target)
     with plainly(f"exporting to {target}"):
         rows = matching(queue_table(spark, url, table, tenant), where)
         if format == "csv":
@@ -45,7 +48,7 @@ def export_table(
         writer = rows.write.format(format).mode(mode)
         if format == "csv":
             writer = writer.option("header", True).option("escape", '"')
-        writer.save(target)
+        writer.save(folder)
         return counted(count)
 
 
@@ -106,6 +109,27 @@ def format_of(source: str) -> str:
     """By the name's ending; a folder without one is taken for what `export` writes by default."""
     suffix = PurePosixPath(source.rstrip("/")).suffix.removeprefix(".")
     return {"jsonl": "json"}.get(suffix, suffix if suffix in FORMATS else FORMATS[0])
+
+
+def _folder_to_write(target: str) -> str:
+    """The same place; on this machine, what a symlink points to, and only a folder.
+
+    Overwriting begins with deleting what has the name: a link instead of the files behind it, and
+    a file, a pipe or a device as readily as a folder.
+    """
+    path = _local_path(target)
+    if path is None:
+        return target
+    if path.exists() and not path.is_dir():
+        raise InvalidInput(f"{target} is a file, and a folder of files is to be written; name one")
+    return os.path.realpath(path) if path.is_symlink() else target
+
+
+def _local_path(target: str) -> Path | None:
+    scheme, colon, _ = target.partition(":")
+    if not colon or "/" in scheme:
+        return Path(target)
+    return Path(unquote(urlsplit(target).path)) if scheme == "file" else None
 
 
 def _reader(spark: SparkSession, format: str) -> DataFrameReader:

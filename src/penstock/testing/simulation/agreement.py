@@ -44,7 +44,8 @@ def observe(seed: int, layout: str) -> list[object]:
 def _fair(plan: Plan) -> Plan:
     node = replace(plan.nodes[0], faults=Faults(), skew_seconds=0.0, drift=0.0, group_commit=True)
     # Under `single` ended jobs leave one commit later; times hide that, a count does not.
-    settings = {name: value for name, value in plan.settings.items() if name != "finished_jobs_max"}
+    settings = plan.settings.copy()
+    settings.pop("finished_jobs_max", None)
     return replace(plan, nodes=(node,), bad_checkpoints=0.0, jobs=0, settings=settings)
 
 

@@ -6,6 +6,7 @@ import random  # noqa: TID251 - a generator that is seeded, and nothing else
 from dataclasses import dataclass
 
 from penstock.kernel.retry import RetryPolicy
+from penstock.kernel.settings import SettingsChanges
 from penstock.testing.faults import Faults
 
 LAYOUTS = ("log", "log", "log", "single", "memory")
@@ -46,7 +47,7 @@ class Plan:
     types: tuple[str, ...]
     jobs: int
     chaos_seconds: float
-    settings: dict[str, float]
+    settings: SettingsChanges
     inline_bytes_max: int
     outcome_seconds_max: float
     tail_objects: int
@@ -128,8 +129,8 @@ def _days(seed: int) -> tuple[float, ...]:
 _PATIENT = {"log_retention_seconds": 3_600.0, "result_ttl_seconds": 3_600.0}
 
 
-def _settings(luck: Luck) -> dict[str, float]:
-    settings: dict[str, float] = {"log_retention_seconds": 3_600.0}
+def _settings(luck: Luck) -> SettingsChanges:
+    settings: SettingsChanges = {"log_retention_seconds": 3_600.0}
     settings["result_ttl_seconds"] = luck.choice([0.0, 2.0, 3_600.0, 3_600.0, 3_600.0])
     if luck.random() < 0.4:
         return settings

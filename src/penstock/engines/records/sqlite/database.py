@@ -27,6 +27,7 @@ from penstock.engines.records.sqlite.mounts import network_of
 from penstock.engines.records.statements import migrations
 from penstock.errors import (
     Corrupt,
+    InvalidURL,
     NewerFormat,
     PenstockError,
     StoreDenied,
@@ -86,6 +87,7 @@ class Database:
 
     def has_tables(self) -> bool:
         """Whether a queue is there, without making so much as a file."""
+        self._require_file()
         if not Path(self._path).exists():
             return False
         with self.translated():
@@ -97,6 +99,14 @@ class Database:
                 if _code(error) not in _NO_ROOM:
                     raise
                 return self._has_tables(_mode(self._appearance()))
+
+    def _require_file(self) -> None:
+        """SQLite itself takes a folder for a disk that fails."""
+        if Path(self._path).is_dir():
+            example = Path(self._path, "queue.db")
+            raise InvalidURL(
+                self.name, f"it is a folder; name a file, such as sqlite://{example} in it"
+            )
 
     def _has_tables(self, mode: str) -> bool:
         uri = f"{Path(self._path).absolute().as_uri()}{mode}"
@@ -115,6 +125,7 @@ class Database:
                 f"a file on {network}, over a network: put it on a disk of this machine, or take"
                 " postgresql:// or redis://", self.name,
             )  # fmt: skip
+        self._require_file()
         with self.translated():
             if make:
                 Path(self._path).parent.mkdir(parents=True, exist_ok=True)

@@ -72,6 +72,14 @@ class Closing:
         with pytest.raises(QueueClosed):
             await queue.stats()
 
+    async def test_a_closed_queue_cannot_be_started_again(self, queue: Queue) -> None:
+        await queue.close()
+        for _ in range(2):
+            with pytest.raises(QueueClosed, match=r"open it again with `penstock.open") as refused:
+                await queue.start()
+            assert not isinstance(refused.value, NotOpen)
+        await queue.close()
+
     async def test_what_was_asked_before_closing_is_answered(self, queue: Queue) -> None:
         async with meanwhile(queue.enqueue("work")) as last:
             await queue.close()

@@ -24,6 +24,7 @@ from penstock.kernel.commands import Receipt
 from penstock.kernel.events import Enqueued
 from penstock.kernel.job import State
 from penstock.kernel.plain import ERROR_CHARACTERS_MAX
+from penstock.kernel.retry import RetryPolicy
 from penstock.testing.clock import FakeClock
 from penstock.testing.conformance.backend.handles import Handles
 from penstock.testing.conformance.backend.payloads import LARGE, PickleCodec, offloading
@@ -132,6 +133,18 @@ class UndecodableValues:
         await queue.enqueue("work", "good")
         async with asyncio.timeout(HANG_SECONDS):
             assert (await claim_one(queue)).payload == "good"
+
+    async def test_it_comes_back_as_its_policy_says_but_not_within_a_second(
+        self, handles: Handles, queue: Queue
+    ) -> None:
+        knowing = await handles.open(codecs=[PickleCodec()])
+        patient = RetryPolicy(initial_seconds=30, jitter=0)
+        for id, retry in (("hasty", AT_ONCE), ("patient", patient)):
+            await knowing.enqueue("work", {1}, id=id, codec="pickle", retry=retry)
+        assert await queue.claim(2) == []
+        for id, seconds in (("hasty", 1), ("patient", 30)):
+            job = await found(queue, id)
+            assert job.run_at - job.errors[0].at == pytest.approx(seconds, abs=1e-5)
 
     async def test_it_is_shown_with_its_size_and_the_reason(
         self, handles: Handles, queue: Queue

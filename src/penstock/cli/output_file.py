@@ -1,0 +1,82 @@
+"""Where `--output` and its like are written: the one way in which commands write a file of yours.
+
+A regular file is replaced when it is complete and not before, so what is written stands beside it
+until then. Where the name is a symlink, that is the file it points to, and the link stays.
+A pipe or a device can't be replaced without destroying it: what is written goes into it at once.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from penstock.errors import InvalidInput, PenstockError
+from penstock.runtime.identity import random_id
+
+
+@contextmanager
+def open_output(path: Path | None, option: str = "--output") -> Iterator[IO[str]]:
+    """A text file to write to; without a path, stdout. `option` is what named the path."""
+    if path is None:
+        yield sys.stdout
+        return
+    there = _status(path)
+    if there is not None and stat.S_ISDIR(there.st_mode):
+        raise InvalidInput(f"{option} {path}: it is a folder; name a file in it")
+    if there is not None and (stream := _own_stream(there)) is not None:
+        yield stream
+        stream.flush()
+    elif there is None or stat.S_ISREG(there.st_mode):
+        with _replacing(path, there) as file:
+            yield file
+    else:
+        try:
+            with path.open("w", encoding="utf-8") as file:
+                yield file
+        except BrokenPipeError:
+            raise PenstockError(f"{option} {path}: whoever read it has stopped reading") from None
+
+
+@contextmanager
+def _replacing(path: Path, there: os.stat_result | None) -> Iterator[IO[str]]:
+    target = Path(os.path.realpath(path))
+    # A name that nobody else has: neither a file of yours nor what another command writes.
+    partial = target.with_name(f".{random_id()}.partial")
+    try:
+        with partial.open("x", encoding="utf-8") as file:
+            if there is not None:
+                # Who could not read the old one can't read the new one either.
+                partial.chmod(stat.S_IMODE(there.st_mode))
+            yield file
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """Of what the name leads to; None: of nothing that is there yet."""
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _own_stream(there: os.stat_result) -> IO[str] | None:
+    """The stream of this process that goes to this file already, as `/dev/stdout` may.
+
+    Whoever has opened the file for us goes on writing to it, and would write to one that is gone.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if os.path.samestat(there, os.fstat(stream.fileno())):
+                return stream
+        except (io.UnsupportedOperation, AttributeError, ValueError):
+            # Replaced by something that is no file, as tests do, or closed.
+            continue
+    return None
