@@ -108,10 +108,8 @@ class GroupCommit(ABC):
                 await self._open()
                 at_once = self.capabilities.batches_at_once if self._group_commit else 1
                 self._loop_tasks = [
-                    self._tasks.keep("commits", self._commit_loop) for _ in range(at_once)
+                    self._tasks.keep("commits", self._commit_or_refuse) for _ in range(at_once)
                 ]
-                for task in self._loop_tasks:
-                    task.add_done_callback(self._refuse_if_unserved)
                 self._tasks.keep("following", self._follow)
 
     async def stop(self) -> None:
@@ -137,12 +135,15 @@ class GroupCommit(ABC):
         self._inbox.finish()
         await asyncio.wait(self._loop_tasks)
 
-    def _refuse_if_unserved(self, _: asyncio.Task[None]) -> None:
-        """Where the loop was taken down around us, nobody waits for an answer that can't come."""
-        if all(task.done() for task in self._loop_tasks):
+    async def _commit_or_refuse(self) -> None:
+        """Where the loop is taken down around us, nobody waits for an answer that can't come."""
+        try:
+            await self._commit_loop()
+        except asyncio.CancelledError:
             self._inbox.close()
             self._inbox.finish()
             self._inbox.fail_all(QueueClosed())
+            raise
 
     async def execute(self, command: Command[Answer]) -> Answer:
         self._require_open()
