@@ -47,7 +47,7 @@ def test_a_job_whose_large_payload_is_gone_moves_as_it_is(folder: Path, target: 
     assert ran.code == 0, ran.stderr
     assert "1 of them without a large payload or result, which was gone" in ran.stdout
     shown = there("status", "gone", "--json").object["payload"]
-    assert (shown["kind"], shown["size_bytes"]) == ("undecodable", None)
+    assert (shown["kind"], shown["size_bytes"]) == ("undecodable", 300_002)
     assert "is gone" in shown["reason"]
     assert there("status", "there", "--json").object["payload"] == "y" * 300_000
 

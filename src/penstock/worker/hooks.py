@@ -78,7 +78,7 @@ async def call_start_hooks(app: App) -> None:
             await call_each([hook], app)
         except PenstockError:
             raise
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             problem = f"{type(error).__name__}: {error}"
             name = getattr(hook, "__qualname__", repr(hook))
             raise HookFailed(name, problem, raised_at(error)) from error

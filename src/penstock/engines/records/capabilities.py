@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from penstock.kernel.settings import WEEK_SECONDS
 from penstock.ports.backend import Capabilities
+from penstock.ports.store import ObjectStore, Watchable
 
 
 def record_capabilities(
@@ -35,4 +37,25 @@ def record_capabilities(
         batches_at_once=batches_at_once,
         works_when_full=works_when_full,
         log_retention_seconds=log_retention_seconds,
+    )
+
+
+def task_capabilities(store: ObjectStore, *, versions: bool, shards: Sequence[str]) -> Capabilities:
+    """Of layout `tasks`: there is no transaction over two objects, nor an order among them."""
+    return Capabilities(
+        backend=store.name,
+        push=isinstance(store, Watchable),
+        history=True,
+        versions=versions,
+        order="approximate",
+        pause="eventual",
+        limits="eventual",
+        atomic_batch=False,
+        events="per_job",
+        durability="strict",
+        multi_process=True,
+        offload=True,
+        shards="".join(shards),
+        selection="bounded",
+        listing="by_name",
     )

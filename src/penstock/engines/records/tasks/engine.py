@@ -21,6 +21,7 @@ from penstock.engines.group_commit import OUTCOME_SECONDS_MAX
 from penstock.engines.histories import history_of
 from penstock.engines.presence import Presence
 from penstock.engines.records import views
+from penstock.engines.records.capabilities import task_capabilities
 from penstock.engines.records.tasks import stories
 from penstock.engines.records.tasks.charter import CharterStore
 from penstock.engines.records.tasks.claims import Claims
@@ -66,7 +67,7 @@ from penstock.kernel.events import Event, JobEvent
 from penstock.kernel.job import Job
 from penstock.kernel.settings import Settings
 from penstock.ports.backend import Capabilities, Contents, Filter, IndexReport, Stats, VacuumReport
-from penstock.ports.store import ObjectStore, Versioned, Watchable
+from penstock.ports.store import ObjectStore, Versioned
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
 from penstock.wire.task import Task
@@ -131,23 +132,7 @@ class TasksEngine(CommitWaits):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            backend=self._store.name,
-            push=isinstance(self._store, Watchable),
-            history=True,
-            versions=self._versions,
-            order="approximate",
-            pause="eventual",
-            limits="eventual",
-            atomic_batch=False,
-            events="per_job",
-            durability="strict",
-            multi_process=True,
-            offload=True,
-            shards="".join(self._shards),
-            selection="bounded",
-            listing="by_name",
-        )
+        return task_capabilities(self._store, versions=self._versions, shards=self._shards)
 
     @property
     def settings(self) -> Settings:
@@ -363,12 +348,6 @@ class TasksEngine(CommitWaits):
         self._require_open()
         await self._charter.refresh()
         return round(self._clock.now(), 6)
-
-    async def _tasks_of(self, tenant: str) -> list[Task]:
-        found = all_tasks(self._store, self._turns, tenant, only_looks=True)
-        return [
-            kept.document async for _, kept in found if not self._charter.is_late(kept.document)
-        ]
 
     def _no_imports(self) -> Unsupported:
         return Unsupported("bulk imports", self.capabilities.backend)
