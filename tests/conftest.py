@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from penstock.app.app import App
 from penstock.testing.clock import FakeClock
 from penstock.testing.kit import Kit
+from tests.imports import forgotten_imports
 
 pytest_plugins = [
     "tests.servers.plugin",
@@ -31,14 +30,8 @@ def pytest_configure() -> None:
 def _modules_of_a_test_are_gone_after_it(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[None]:
-    """Many write a `tasks.py` into a folder of their own; none must be given another's."""
-    path, known = list(sys.path), set(sys.modules)
-    yield
-    sys.path[:] = path
-    written = tmp_path_factory.getbasetemp()
-    for name in set(sys.modules) - known:
-        if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(written):
-            del sys.modules[name]
+    with forgotten_imports(tmp_path_factory.getbasetemp()):
+        yield
 
 
 @pytest.fixture

@@ -33,6 +33,7 @@ from typing import NamedTuple
 import pytest
 
 import penstock
+from tests.imports import forgotten_imports
 from tests.servers.postgres import Postgres
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -88,9 +89,9 @@ def check_page(page: str, text: str) -> None:
     sys.modules[module.__name__] = module
     environment = dict(os.environ)
     try:
-        # The files that a page names are modules while it runs; conftest takes them back.
-        sys.path.insert(0, str(Path.cwd()))
-        with asyncio.Runner() as runner:
+        with forgotten_imports(Path.cwd()), asyncio.Runner() as runner:
+            # The files that a page names are modules while it runs.
+            sys.path.insert(0, str(Path.cwd()))
             for block in blocks_of(page, text):
                 if block.language == "python":
                     run_python(block, module, runner)

@@ -59,6 +59,10 @@ class Consumer:
         """The first commit that can still be read."""
         return self.loop.run(self._source.floor())
 
+    def reach(self, span: Span, commits_max: int) -> int:
+        """Where so many commits end. Their numbers may jump, as on a Redis that was restarted."""
+        return self.loop.run(self._source.up_to_commits(span, commits_max))
+
     def require(self, cursor: int) -> None:
         """Raises `Gap` if what comes after the cursor is there no more."""
         floor = self.floor()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.pipeline.consumer import Consumer
+from penstock.pipeline.source.chunks import Span
 
 
 class CommitFeed:
@@ -19,7 +20,9 @@ class CommitFeed:
         return self._consumer.head()
 
     def reach(self, cursor: int, head: int, commits_max: int) -> int:
-        return min(head, cursor + commits_max)
+        if head - cursor <= commits_max:
+            return head
+        return self._consumer.reach(Span(cursor + 1, head), commits_max)
 
     def is_idle(self, cursor: int, head: int) -> bool:
         return self._consumer.is_idle(cursor, head)
