@@ -35,8 +35,8 @@ JOBS = 30
 TURNS_PER_JOB_MAX = 2
 """The claim that gets it, and the one with which its worker finds that there is no other."""
 STRAYS = JOBS // 2
-"""On a busy machine one who was not woken may believe that nobody else comes. When all were woken it
-was 24 claims per job."""
+"""On a busy machine one who was not woken may believe that nobody else comes. When all were woken,
+there were 24 claims per job."""
 HANG_SECONDS = 60.0
 NEVER_SECONDS = 3_600.0
 HELD_SECONDS = 1.5
