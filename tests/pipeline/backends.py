@@ -19,6 +19,7 @@ from penstock.kernel.events import STORED_BESIDE
 from penstock.ports.records import RecordStore
 from penstock.runtime.services import Services
 from penstock.wire.commit import encode_event
+from penstock.wire.packed import unpack
 
 EVENTS_PER_COMMIT = 1_000_000
 
@@ -102,7 +103,7 @@ def rows_of(folder: Path) -> Iterator[Stored]:
     try:
         asked = "SELECT number, events FROM penstock_commits ORDER BY number"
         for commit, data in database.execute(asked).fetchall():
-            _, *lines = data.split(b"\n")
+            _, *lines = unpack(f"commit {commit}", data).split(b"\n")
             yield commit, [json.loads(line) for line in filter(None, lines)], None
     finally:
         database.close()

@@ -17,6 +17,7 @@ from psycopg import sql
 
 from penstock.engines.records.redis import store as redis_store
 from penstock.kernel.events import Claimed
+from penstock.wire.packed import unpack
 from penstock.wire.task import decode_task, encode_task
 from tests.pipeline.backends import SINGLE, SQLITE, TASKS, Backend, Stored
 from tests.records.postgres_stores import OnTestClock
@@ -96,7 +97,7 @@ def forget_the_claim(kind: Backend, folder: Path) -> None:
 
 
 def _commit(number: int, data: bytes) -> Stored:
-    _, *lines = data.split(b"\n")
+    _, *lines = unpack(f"commit {number}", data).split(b"\n")
     return number, [json.loads(line) for line in filter(None, lines)], None
 
 

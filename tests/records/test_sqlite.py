@@ -18,7 +18,7 @@ from penstock.engines.records.sqlite import database
 from penstock.engines.records.sqlite.database import Database
 from penstock.engines.records.sqlite.finding import Finder
 from penstock.engines.records.statements import migrations, statements
-from penstock.errors import Corrupt, InvalidURL, NewerFormat, StoreDenied, StoreUnavailable
+from penstock.errors import Corrupt, InvalidURL, NewerFormat, StoreUnavailable
 from penstock.kernel.job import State
 from penstock.ports.records import Wanted
 from penstock.testing.conformance.backend.steps import claim_one, completed, found, ids, nonzero
@@ -197,7 +197,7 @@ def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
 
 
 async def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(StoreDenied):
+    with pytest.raises(InvalidURL, match="it is a folder"):
         async with penstock.open(f"sqlite://{tmp_path}"):
             pass
 

@@ -277,7 +277,8 @@ class BlockingMethods:
         A claim that does not return gives back what it got, wherever it was cancelled. `operation`
         names the claim: asking again with the same one gives the same leases while they last, so
         after `OutcomeUnknown` nothing is lost. It is the leases' secret: pass nothing that others
-        can guess, and nothing that you used before.
+        can guess, and nothing that you used before. A claim that leaves takes nothing from others
+        of this handle that ask with the same name; of those elsewhere it can't know.
 
         At most `n`, only of these `queues` and `types` (None is all), in the name of `worker`. The
         leases last `lease_seconds`; where nothing is due, it waits up to `wait_seconds` for
