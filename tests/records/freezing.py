@@ -7,9 +7,9 @@ of the one that writes, with half of its statements sent. Once continued it says
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
+import threading
 from typing import Any
 
 import psycopg
@@ -18,6 +18,11 @@ import penstock
 from penstock.engines.records.postgres import database, steps
 
 database.TRANSACTION_SECONDS_MAX = 3.0  # type: ignore[misc]
+
+
+def stop_here() -> None:
+    """Sent to this thread itself: one sent to the process may reach another thread, a bit later."""
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 
 def stop_once(where: str) -> None:
@@ -29,7 +34,7 @@ def stop_once(where: str) -> None:
         if writes and len(sent) > 2 and pending:
             pending.clear()
             if where == "between":
-                os.kill(os.getpid(), signal.SIGSTOP)
+                stop_here()
             else:
                 half = sent[: len(sent) // 2]
                 with connection.pipeline():
@@ -38,7 +43,7 @@ def stop_once(where: str) -> None:
                     # What was queued is sent, and the server answers, but it is told no end.
                     connection._pipeline.pgconn.send_flush_request()  # type: ignore[union-attr]
                     connection._pipeline.pgconn.flush()  # type: ignore[union-attr]
-                    os.kill(os.getpid(), signal.SIGSTOP)
+                    stop_here()
                 raise psycopg.OperationalError("it went on with what it had begun")
         return exchange(connection, sent, is_ours=is_ours)
 
