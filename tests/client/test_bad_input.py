@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 import penstock
-from penstock import NewJob, Queue, RetryPolicy, address
+from penstock import NewJob, Queue, RetryPolicy, address, option_values
 from penstock.engines.ledger.marker import PROBE_WRITERS
 from penstock.errors import (
     InvalidInput,
@@ -61,8 +61,17 @@ ADDRESSES = {
     "password in it": ("s3://me:secret@bucket/queue", "environment"),
     "user in it": ("gs://me@bucket/queue", "environment"),
     "memory with a path": ("memory://name/path", "memory://name"),
-    "unknown option": ("memory://?layuot=log", "layout"),
-    "unknown layout": ("memory://?layout=tree", "log, single"),
+    "unknown option": ("s3://bucket?layuot=log", "layout may be what you mean"),
+    "unknown layout": ("s3://bucket?layout=tree", "log, single"),
+    "an option of other places": ("memory://?layout=log", "layout is one of file://, s3://"),
+    "a schema on Redis": ("redis://host/0?schema=a", "schema: redis.*; prefix may be what"),
+    "a prefix on PostgreSQL": ("postgresql://host/a?prefix=b", "prefix: .*; schema may be what"),
+    "a mistyped option of others": ("postgresql://host/a?layuot=x", "layuot: .*layout is one of"),
+    "a mistyped word for libpq": ("postgresql://host/a?sslmod=x", "sslmod: .*sslmode may be"),
+    "a mistyped word for TLS": ("rediss://host?ssl_certfil=x", "ssl_certfile may be what"),
+    "shards of a file": ("sqlite:///queue.db?shards=0-7", "shards: sqlite:// has no such option"),
+    "fsync of a bucket": ("s3://bucket?fsync=off", "fsync is one of file://"),
+    "a region of a folder": ("file:///queue?region=here", "region is one of s3://"),
     "bad number": ("memory://?result_ttl_seconds=soon", "number"),
     "not a number": ("memory://?result_ttl_seconds=nan", "number"),
     "infinite": ("memory://?result_ttl_seconds=inf", "number"),
@@ -211,7 +220,9 @@ def test_an_option_that_makes_no_sense_is_refused_where_it_is_written(
 
 def test_every_option_that_is_a_number_has_bounds() -> None:
     defaults = msgspec.structs.asdict(address.Options()).items()
-    assert {name for name, value in defaults if type(value) in (int, float)} == set(address.NUMBERS)
+    assert {name for name, value in defaults if type(value) in (int, float)} == set(
+        option_values.NUMBERS
+    )
 
 
 @pytest.mark.parametrize(("url", "advice"), ADDRESSES.values(), ids=ADDRESSES)
