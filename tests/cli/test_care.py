@@ -20,7 +20,7 @@ from tests.cli.running import Penstock, got
 def test_jobs_come_out_as_lines(run: Penstock, failed_id: str) -> None:
     ran = run("export")
     assert ran.object["id"] == failed_id
-    assert ran.stderr == "exported 1 jobs\n"
+    assert ran.stderr == "exported 1 job\n"
 
 
 def test_an_export_to_a_file_counts_what_it_wrote(
@@ -251,7 +251,7 @@ def test_doctor_reads_layout_single(folder: Path) -> None:
     run = Penstock(f"file://{folder / 'single'}?layout=single")
     run("enqueue", "add", "1")
     checks = {check["check"]: check for check in run("doctor", "--json").lines}
-    assert checks["queue.json"]["detail"].startswith("1 jobs")
+    assert checks["queue.json"]["detail"].startswith("1 job ")
 
 
 def test_doctor_says_why_a_store_cannot_be_reached(folder: Path) -> None:

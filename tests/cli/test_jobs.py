@@ -180,7 +180,7 @@ def test_replay_opens_a_failed_job_again(
 def test_replay_by_filter_asks_first(run: Penstock, queue: BlockingQueue, failed_id: str) -> None:
     refused = run("replay", "--queue", "images", input="n\n")
     assert refused.code == 1
-    assert "replay 1 failed jobs?" in refused.stderr
+    assert "replay 1 failed job?" in refused.stderr
     assert got(queue, failed_id).state == "failed"
     assert run("replay", "--type", "nothing", "--yes").stdout == "no failed jobs to replay\n"
     assert run("replay", "--all-failed", "--yes", "--json").object["ok"] is True
@@ -280,7 +280,7 @@ def test_a_payload_that_cannot_be_decoded_survives_an_export_and_an_import(
     there = Penstock(f"{folder}/there")
     ran = there("import", input=run("export").stdout)
     assert (ran.code, ran.stdout) == (
-        0, "imported 1 jobs; 0 were there already, 0 lines skipped\n"
+        0, "imported 1 job; 0 were there already, 0 lines skipped\n"
     )  # fmt: skip
     with penstock.open_sync(there.url, codecs=[Reversed()]) as queue:
         assert (got(queue, "odd").payload, got(queue, "odd").codec) == ("abc", "reversed")
@@ -298,9 +298,7 @@ def test_an_import_refuses_only_the_line_whose_payload_was_gone(folder: Path) ->
     ran = there("import", input=exported)
     assert ran.code == 1
     assert "line 1 of stdin: the payload of gone was not there to be exported" in ran.stderr
-    assert ran.stdout.startswith(
-        "imported 1 jobs; 0 were there already, 0 lines skipped, 1 refused"
-    )
+    assert ran.stdout.startswith("imported 1 job; 0 were there already, 0 lines skipped, 1 refused")
     again = there("import", "--json", input=exported)
     assert again.object == {"imported": 0, "present": 1, "skipped": 0, "failed": 1}
     with penstock.open_sync(there.url) as queue:

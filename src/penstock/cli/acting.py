@@ -82,7 +82,7 @@ def _show(said: Iterable[tuple[str, str, bool]]) -> None:
     shown = rows if len(rows) <= SHOWN_MAX else bad[:SHOWN_MAX]
     made = table("id", "outcome", flexible=["outcome"])
     for id, outcome, fine in shown:
-        add_row(made, id, text(outcome, "" if fine else "red", wrap=True))
+        add_row(made, text(id, wrap=True), text(outcome, "" if fine else "red", wrap=True))
     if shown:
         out().print(made)
     if len(rows) > SHOWN_MAX:

@@ -18,8 +18,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from penstock.insights.wording import counted
+
 PIPED_COLUMNS: Final = 160
 """How wide tables are where there is no terminal to ask."""
+
+SHOWN_CHARACTERS_MAX: Final = 1_000
+"""How much of a value is shown to people who did not ask for all: a dozen lines."""
 
 ID_CHARACTERS: Final = 36
 FLEXIBLE_MIN: Final = 6
@@ -82,8 +87,8 @@ def table(*columns: str, right: Iterable[str] = (), flexible: Iterable[str] = ()
         made.add_column(
             column,
             justify="right" if column in to_the_right else "left",
-            no_wrap=fixed,
-            overflow="ellipsis",
+            no_wrap=fixed and column != "id",
+            overflow="fold" if column == "id" else "ellipsis",
             min_width=ID_CHARACTERS if column == "id" else FLEXIBLE_MIN if not fixed else None,
         )
     return made
@@ -111,6 +116,14 @@ def text(value: object, style: str = "", *, wrap: bool = False) -> Text:
     is_number = isinstance(value, int) and not isinstance(value, bool)
     words = f"{value:,}" if is_number else clean(str(value))
     return Text(words, style, no_wrap=not wrap, overflow="fold" if wrap else "ellipsis")
+
+
+def beginning(words: str, see_all: str) -> str:
+    """Of what is long only the beginning; `see_all` says how the rest is to be had."""
+    if len(words) <= SHOWN_CHARACTERS_MAX:
+        return words
+    size = counted(len(words.encode()), "byte")
+    return f"{words[:SHOWN_CHARACTERS_MAX]}… ({size} in all; {see_all})"
 
 
 def state_text(state: str, *, expired: bool = False) -> Text:

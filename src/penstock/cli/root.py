@@ -89,14 +89,15 @@ class Root(LazyCommands):
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: Any) -> Any:
+        from penstock.cli.environment import with_variable
         from penstock.errors import InvalidInput, PenstockError
 
         try:
             return super().invoke(ctx)
         except InvalidInput as error:
-            code = _complain(_refusal(error), WRONG_USAGE, getattr(error, "__notes__", ()))
+            code = _complain(with_variable(error), WRONG_USAGE, getattr(error, "__notes__", ()))
         except PenstockError as error:
-            code = _complain(str(error), FAILED)
+            code = _complain(with_variable(error), FAILED)
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -148,17 +149,6 @@ def _usage(error: Any) -> str:
     if option is not None and source is not None and source.name == "ENVIRONMENT":
         words = f"{words} (it comes from {option.envvar} in the environment)"
     return f"{words}; see `{context.command_path} -h`"
-
-
-def _refusal(error: Exception) -> str:
-    """The same of an address that was not typed but set somewhere."""
-    from penstock.errors import InvalidURL
-    from penstock.errors.addresses import without_credentials
-
-    said = os.environ.get("PENSTOCK_URL")
-    if said and isinstance(error, InvalidURL) and error.url == without_credentials(said):
-        return f"{error} (it comes from PENSTOCK_URL in the environment)"
-    return str(error)
 
 
 def _fault(error: Exception) -> str:
