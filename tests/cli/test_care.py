@@ -42,6 +42,32 @@ def test_an_export_to_a_folder_is_refused(run: Penstock, failed_id: str, folder:
     )
 
 
+def test_an_export_into_a_folder_that_is_missing_says_so(
+    run: Penstock, failed_id: str, folder: Path
+) -> None:
+    missing = folder / "missing"
+    ran = run("export", "--output", str(missing / "out.jsonl"))
+    assert (ran.code, ran.stderr) == (
+        2,
+        f"error: --output {missing / 'out.jsonl'}: there is no folder {missing}; make it first\n",
+    )
+    named = run("export", "--output", f"{missing}/")
+    assert named.code == 2
+    assert f"'{missing}/' names a folder; name a file in it" in named.stderr
+    within = run("export", "--output", str(folder / "tasks.py" / "out"))
+    assert (within.code, "tasks.py is no folder" in within.stderr) == (2, True)
+    assert not missing.exists()
+
+
+def test_an_export_to_a_dash_goes_to_stdout(
+    run: Penstock, failed_id: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    assert run("export", "--output", "-").object["id"] == failed_id
+    assert not (folder / "-").exists()
+    assert "--json prints the counts" in run("export", "--output", "-", "--json").stderr
+
+
 def test_an_export_to_a_pipe_is_written_into_the_pipe(
     run: Penstock, failed_id: str, folder: Path
 ) -> None:
@@ -180,6 +206,48 @@ def test_large_payloads_survive_an_export_and_an_import(folder: Path) -> None:
     there = Penstock(f"{folder}/there")
     there("import", input=exported.stdout)
     assert there("export").object["payload"] == "x" * 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["export", "--events", "--state", "failed"], "--state has no effect on events"),
+        (["history", "a", "--lives", "--life", "1"], "--life has no effect beside --lives"),
+        (["init", "a", "--url", "b"], "URL has no effect beside --url"),
+        (["init", "--versioning", "--allow-no-versioning"], "--allow-no-versioning has no effect"),
+        (["migrate", "a", "b", "--abort", "--dry-run"], "--dry-run has no effect beside --abort"),
+        (["migrate", "a", "b", "--abort", "--batch", "9"], "--batch has no effect beside --abort"),
+        (["monitor", "--once", "--monitor-vacuum", "9"], "--monitor-vacuum has no effect"),
+        (["demo", "--no-report", "--report", "a"], "--report has no effect beside --no-report"),
+        (["enqueue", "--file", "-", "--priority", "1"], "--priority has no effect with --file"),
+        (["enqueue", "a", "1", "--file", "-"], "JSON has no effect with --file"),
+        (["enqueue", "a", "--file", "-", "--wait", "1"], "--wait has no effect with --file"),
+        (["enqueue", "a", "--file", "-", "--id", "b"], "--id has no effect with --file"),
+        (["enqueue", "a", "1", "--unique-seconds", "9"], "no effect without --key"),
+        (["worker", "tasks", "--tasks", "1"], "--tasks has no effect without --on-spark"),
+        (["worker", "tasks", "--on-spark", "--name", "a"], "--name has no effect with --on-spark"),
+        (["worker", "tasks", "--concurrency-max", "9"], "unless --concurrency is auto"),
+        (["worker", "tasks", "--no-monitor", "--monitor-round", "9"], "with --no-monitor"),
+        (["worker", "tasks", "--health-host", "a"], "--health-host has no effect without --health"),
+        (["worker", "tasks", "--no-log-config", "--log-level", "info"], "with --no-log-config"),
+    ],
+)  # fmt: skip
+def test_an_option_that_would_have_no_effect_is_refused(
+    run: Penstock, url: str, arguments: list[str], words: str
+) -> None:
+    ran = run(*arguments, input="")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert words in ran.stderr
+    assert not Path(url).exists()
+
+
+def test_a_variable_that_has_no_effect_on_this_command_is_none_of_its_business(
+    run: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_MONITOR_VACUUM", "9")
+    monkeypatch.setenv("PENSTOCK_SCHEMA", "of_another_queue")
+    run("enqueue", "add", "1")
+    assert run("monitor", "--once").code == 0
 
 
 def test_an_import_needs_ids(run: Penstock) -> None:

@@ -45,6 +45,44 @@ def test_status_as_json_is_the_whole_job_without_its_lease(
     assert held.lease.secret not in shown.stdout
 
 
+def test_status_shows_the_beginning_of_a_long_value_and_how_to_see_it_all(
+    run: Penstock, queue: BlockingQueue
+) -> None:
+    queue.enqueue("resize", "x" * 200_000, id="long")
+    [job] = queue.claim(1)
+    queue.ack(job, ["y" * 2_000])
+    shown = run("status", "long").stdout
+    assert len(shown) < 5_000
+    for words in ("… (200,002 bytes in all; --full shows it whole", "… (2,004 bytes in all"):
+        assert words in " ".join(shown.split())
+    assert run("status", "long", "--full").stdout.count("x") >= 200_000
+    assert run("status", "long", "--json").object["payload"] == "x" * 200_000
+
+
+def test_json_tells_the_life_of_a_job_and_where_a_list_goes_on(
+    run: Penstock, queue: BlockingQueue
+) -> None:
+    lives = [queue.enqueue("add", number, id=f"job-{number}").life for number in range(3)]
+    assert run("status", "job-1", "--json").object["life"] == lives[1]
+    first = run("list", "--limit", "2", "--json").lines
+    rest = run("list", "--after", first[-1]["cursor"], "--json").lines
+    assert [job["life"] for job in first + rest] == lives
+    assert "cursor" not in run("list", "--sort", "priority", "--limit", "1", "--json").object
+
+
+def test_a_later_page_of_a_list_is_not_called_the_first(
+    run: Penstock, queue: BlockingQueue
+) -> None:
+    queue.enqueue_many([NewJob("add", number) for number in range(5)])
+    first = run("list", "--limit", "2").stderr
+    assert first.startswith("these are the first 2, and there are more")
+    cursor = first.partition("--after ")[2].partition(" ")[0]
+    later = run("list", "--limit", "2", "--after", cursor).stderr
+    assert later.startswith("these are the next 2, and there are more")
+    cursor = later.partition("--after ")[2].partition(" ")[0]
+    assert run("list", "--limit", "2", "--after", cursor).stderr == ""
+
+
 @pytest.mark.parametrize("command", ["status", "history"])
 def test_a_job_that_is_not_there_is_not_found(
     run: Penstock, queue: BlockingQueue, command: str
@@ -175,6 +213,29 @@ def test_replay_opens_a_failed_job_again(
     assert again.code == 1
     assert again.object["ok"] is False
     assert "it is completed" in again.object["outcome"]
+
+
+def test_replay_says_of_a_job_that_waits_or_runs_that_it_did_nothing(
+    run: Penstock, queue: BlockingQueue, failed_id: str
+) -> None:
+    queue.enqueue("add", 1, id="runs")
+    [running] = queue.claim(1)
+    queue.enqueue("add", 1, id="waits")
+    said = run("replay", "waits", running.id, failed_id)
+    assert said.code == 0
+    waits, runs, failed = said.stdout.splitlines()[2:5]
+    assert waits.split(maxsplit=1)[1] == "is pending already; nothing was replayed"
+    assert runs.split(maxsplit=1)[1] == "is running already; nothing was replayed"
+    assert failed.split() == [failed_id, "replayed"]
+    outcomes = run("replay", "waits", "runs", failed_id, "--json").lines
+    assert [line["outcome"] for line in outcomes] == ["pending", "running", "pending"]
+    assert all(line["ok"] for line in outcomes)
+
+
+def test_an_id_is_whole_beside_what_became_of_it(run: Penstock, queue: BlockingQueue) -> None:
+    id = "an-id-of-my-own-" * 7
+    shown = run("cancel", id, columns=80)
+    assert id in "".join(line[:60].split(" ")[0] for line in shown.stdout.splitlines()[2:])
 
 
 def test_replay_by_filter_asks_first(run: Penstock, queue: BlockingQueue, failed_id: str) -> None:

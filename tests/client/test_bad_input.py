@@ -37,6 +37,7 @@ from penstock.errors import (
     StoreUnfit,
 )
 from penstock.runtime.services import Services
+from penstock.server_url import LIBPQ_NAMES
 from penstock.stores.memory import MemoryStore
 from penstock.testing.clock import FakeClock
 from penstock.testing.conformance.backend.steps import claimed
@@ -455,6 +456,46 @@ async def test_a_closed_queue_says_to_open_it_again(store: MemoryStore) -> None:
 async def test_a_queue_that_was_never_opened_says_so() -> None:
     with pytest.raises(QueueClosed):
         await penstock.open("memory://").enqueue("work")
+
+
+async def test_shards_of_a_queue_that_has_none_are_refused(tmp_path: Path) -> None:
+    async with penstock.open(f"file://{tmp_path}/q?layout=single"):
+        pass
+    with pytest.raises(InvalidInput, match=r"shards: only layout tasks has that.*layout single"):
+        async with penstock.open(f"file://{tmp_path}/q", shards="0-7"):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("store", "options", "words"),
+    [
+        (MemoryStore(), {"fsync": False}, "a store of your own has no such option"),
+        (MemoryStore(), {"schema": "a"}, "schema is one of postgresql://"),
+    ],
+)
+def test_a_store_of_ones_own_has_no_options_of_others(
+    store: MemoryStore, options: Any, words: str
+) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        penstock.open(store=store, **options)
+
+
+@pytest.mark.parametrize(
+    ("view", "way"),
+    [("scheduled", r"job\.run_at > time\.time\(\)"), ("retrying", r"job\.failures > 0")],
+)
+async def test_a_view_of_pending_jobs_is_no_state_and_says_how_to_have_it(
+    view: str, way: str
+) -> None:
+    async with penstock.open("memory://") as queue:
+        with pytest.raises(InvalidInput, match=f"one of blocked, pending, .*'pending'.* {way}"):
+            [job async for job in queue.jobs(state=view)]
+
+
+def test_every_word_that_libpq_knows_may_stand_in_a_url() -> None:
+    pq = pytest.importorskip("psycopg").pq
+    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+    assert known <= set(LIBPQ_NAMES)
 
 
 async def test_the_wrong_layout_is_told_the_right_one(tmp_path: Path) -> None:

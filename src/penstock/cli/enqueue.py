@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 import typer
@@ -27,6 +27,13 @@ from penstock.kernel.retry import RetryPolicy
 
 JOBS_PER_COMMIT: Final = 1_000
 COMPLAINTS_MAX: Final = 10
+File: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--file", "-f", metavar="FILE", help="JSON lines, one job each; - is stdin."),
+]
+Operation: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Of this call: said twice, it is done once.")
+]
 
 
 def command(
@@ -35,15 +42,10 @@ def command(
     payload: Annotated[
         str | None, typer.Argument(metavar="JSON", help="The payload; - or none reads stdin.")
     ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option("--file", "-f", metavar="FILE", help="JSON lines, one job each; - is stdin."),
-    ] = None,
+    file: File = None,
     queue: Annotated[str, typer.Option("--queue", "-q", help="Where it waits.")] = DEFAULT_QUEUE,
     id: Annotated[str | None, typer.Option(help="Your own id: enqueued twice, it is once.")] = None,
-    operation: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of this call: said twice, it is done once.")
-    ] = None,
+    operation: Operation = None,
     key: Annotated[str | None, typer.Option(help="At most one live job has it.")] = None,
     unique_seconds: Annotated[float, typer.Option(help="Hold the key at least so long.")] = 0.0,
     priority: Annotated[int, typer.Option("--priority", "-p", help="Lower first.")] = (
@@ -90,12 +92,9 @@ def command(
         run(_enqueue_file(_lines(file, type, options), operation, url, tenant, json))
     elif type is None:
         raise InvalidInput("name the job's TYPE, or pass --file with JSON lines")
-    elif wait is not None:
-        new = NewJob(type, payload_value(payload), **options, operation=operation)
-        run(_call(new, wait, url, tenant, json))
     else:
         new = NewJob(type, payload_value(payload), **options, operation=operation)
-        run(_enqueue(new, url, tenant, json))
+        run(_enqueue(new, wait, url, tenant, json))
 
 
 def _refuse_unused(
@@ -111,7 +110,12 @@ def _refuse_unused(
         refuse_unused(context, "without --key", "unique_seconds")
 
 
-async def _enqueue(new: NewJob, url: str | None, tenant: str | None, json: bool) -> None:
+async def _enqueue(
+    new: NewJob, wait: float | None, url: str | None, tenant: str | None, json: bool
+) -> None:
+    if wait is not None:
+        await _call(new, wait, url, tenant, json)
+        return
     async with opened(url, tenant, make=True) as queue:
         receipt = await queue.enqueue(**asdict(new))
     if json:

@@ -54,9 +54,8 @@ def command(
     json: Json = False,
 ) -> None:
     """SIGTERM, SIGHUP or ctrl-c drains: nothing new is claimed, what runs may finish within
-    --grace, the rest is given back. A second signal gives back at once. Exit code 0 in all these
-    cases, 1 if the queue can't be opened, 2 if the app can't be loaded.
-    """
+    --grace, the rest is given back; a second signal gives back at once. Exit code 0 in all these
+    cases, 1 if the queue can't be opened, 2 if the app can't be loaded."""
     _refuse_unused(context, **context.params)
     if log_config:
         start_logging(as_json=json, level=log_level.value)
@@ -78,8 +77,7 @@ def command(
         rounds = said.monitoring(monitor_round, monitor_repair, monitor_vacuum, monitor_forget)
         options = WorkerOptions(processes=processes, name=name, monitoring=rounds, **given)
         told_at = None if health is None else (health_host, health)
-        given = {"tenant": tenant, "shards": shards}
-        _work(place, url, given, options, told_at, json=json)
+        _work(place, url, {"tenant": tenant, "shards": shards}, options, told_at, json=json)
 
 
 def _refuse_unused(
