@@ -171,4 +171,4 @@ def test_waiting_for_a_job_that_nobody_runs_fails(run: Penstock) -> None:
 def test_a_file_that_is_not_there_is_one_line(run: Penstock, folder: Path) -> None:
     ran = run("enqueue", "--file", str(folder / "missing.jsonl"))
     assert ran.code == 1
-    assert "missing.jsonl" in ran.stderr
+    assert ran.stderr == f"error: {folder / 'missing.jsonl'}: No such file or directory\n"

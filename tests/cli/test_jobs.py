@@ -234,8 +234,14 @@ def test_replay_says_of_a_job_that_waits_or_runs_that_it_did_nothing(
 
 def test_an_id_is_whole_beside_what_became_of_it(run: Penstock, queue: BlockingQueue) -> None:
     id = "an-id-of-my-own-" * 7
-    shown = run("cancel", id, columns=80)
-    assert id in "".join(line[:60].split(" ")[0] for line in shown.stdout.splitlines()[2:])
+    shown = run("cancel", id, "nobody", columns=80).stdout.splitlines()
+    assert max(map(len, shown)) <= 80
+    assert id in "".join(line[:56].rstrip() for line in shown[2:])
+    for words in (f"no job {id!r}", "it may have left after its retention"):
+        outcomes = "".join(line[58:].rstrip() for line in shown[2:])
+        assert words.replace(" ", "") in outcomes.replace(" ", ""), "nothing of it is cut"
+    short = run("cancel", "nobody", columns=80).stdout.splitlines()
+    assert short[2].startswith("nobody  no job 'nobody'")
 
 
 def test_replay_by_filter_asks_first(run: Penstock, queue: BlockingQueue, failed_id: str) -> None:

@@ -147,7 +147,8 @@ def test_where_nothing_is_the_variable_is_named_that_has_led_there(
     assert ran.code == 1
     assert "(the address comes from PENSTOCK_URL in the environment)" in ran.stderr
     assert "swordfish" not in ran.stderr
-    assert "PENSTOCK" not in Penstock("elsewhere")("stats", "--url", "nowhere").stderr
+    for typed in (["--url", url], [f"--url={url}"]):
+        assert "PENSTOCK" not in Penstock(url)("stats", *typed).stderr
 
 
 def test_a_bad_value_that_was_typed_is_not_said_to_come_from_the_environment(

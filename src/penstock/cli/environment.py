@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Final
 
 from penstock.address import parse
@@ -14,17 +15,24 @@ _PREFIXES: Final = ("PENSTOCK_WORKER_", "PENSTOCK_MONITOR_", "PENSTOCK_")
 _SIZE: Final = "PENSTOCK_PAYLOAD_BYTES_MAX"
 
 
-def with_variable(error: PenstockError) -> str:
-    """The message, and the variable that the value it speaks of comes from, if one does."""
+def with_variable(error: PenstockError, typed: Sequence[str]) -> str:
+    """The message, and the variable that the value it speaks of comes from, if one does.
+
+    `typed` is the command line: what stands there comes from nowhere else.
+    """
     message = str(error)
     if "PENSTOCK_" in message:
         return message
+    # Also as in --url=…
+    known = {words for one in typed for words in (one, one.partition("=")[2])}
     if isinstance(error, PayloadTooLarge) and os.environ.get(_SIZE) == str(error.limit_bytes):
         return f"{message} (the limit comes from {_SIZE} in the environment)"
     for name, value in os.environ.items() if isinstance(error, InvalidInput) else ():
-        if name.startswith("PENSTOCK_") and name != ADDRESS and _is_spoken_of(name, value, message):
+        if not name.startswith("PENSTOCK_") or name == ADDRESS or value in known:
+            continue
+        if _is_spoken_of(name, value, message):
             return f"{message} (it comes from {name} in the environment)"
-    if _is_address_spoken_of(error, message):
+    if os.environ.get(ADDRESS) not in known and _is_address_spoken_of(error, message):
         return f"{message} (the address comes from {ADDRESS} in the environment)"
     return message
 

@@ -26,7 +26,6 @@ PIPED_COLUMNS: Final = 160
 SHOWN_CHARACTERS_MAX: Final = 1_000
 """How much of a value is shown to people who did not ask for all: a dozen lines."""
 
-ID_CHARACTERS: Final = 36
 FLEXIBLE_MIN: Final = 6
 PAUSE_SIGN: Final = "‖"
 """Before the name of a paused queue, where it is not cut off."""
@@ -79,7 +78,7 @@ def json_line(value: Any) -> str:
 
 
 def table(*columns: str, right: Iterable[str] = (), flexible: Iterable[str] = ()) -> Table:
-    """An empty table. Where it is too wide, flexible columns give way and ids never do."""
+    """An empty table. Where it is too wide, flexible columns give way."""
     made = bare_table()
     to_the_right, giving_way = set(right), set(flexible)
     for column in columns:
@@ -87,9 +86,9 @@ def table(*columns: str, right: Iterable[str] = (), flexible: Iterable[str] = ()
         made.add_column(
             column,
             justify="right" if column in to_the_right else "left",
-            no_wrap=fixed and column != "id",
-            overflow="fold" if column == "id" else "ellipsis",
-            min_width=ID_CHARACTERS if column == "id" else FLEXIBLE_MIN if not fixed else None,
+            no_wrap=fixed,
+            overflow="ellipsis",
+            min_width=None if fixed else FLEXIBLE_MIN,
         )
     return made
 

@@ -62,6 +62,8 @@ class Root(LazyCommands):
 
     package = "penstock.cli"
     entries = COMMANDS
+    typed: Sequence[str] = ()
+    """The command line, as somebody has written it."""
 
     def main(
         self,
@@ -72,6 +74,7 @@ class Root(LazyCommands):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
+        self.typed = list(sys.argv[1:] if args is None else args)
         proceed = partial(
             super().main, args, prog_name, complete_var, False, windows_expand_args, **extra
         )
@@ -95,13 +98,18 @@ class Root(LazyCommands):
         try:
             return super().invoke(ctx)
         except InvalidInput as error:
-            code = _complain(with_variable(error), WRONG_USAGE, getattr(error, "__notes__", ()))
+            code = _complain(
+                with_variable(error, self.typed), WRONG_USAGE, getattr(error, "__notes__", ())
+            )
         except PenstockError as error:
-            code = _complain(with_variable(error), FAILED)
+            code = _complain(with_variable(error, self.typed), FAILED)
         except BrokenPipeError:
             raise
         except OSError as error:
-            code = _complain(str(error), FAILED)
+            is_of_file = error.filename is not None and error.strerror is not None
+            code = _complain(
+                f"{error.filename}: {error.strerror}" if is_of_file else str(error), FAILED
+            )
         except Exception as error:
             is_typers = isinstance(error, typer.Exit | typer.Abort)
             if is_typers or hasattr(error, "format_message") or os.environ.get(TRACEBACK):
