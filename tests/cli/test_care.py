@@ -233,8 +233,14 @@ def test_large_payloads_survive_an_export_and_an_import(folder: Path) -> None:
     ],
 )  # fmt: skip
 def test_an_option_that_would_have_no_effect_is_refused(
-    run: Penstock, url: str, arguments: list[str], words: str
+    run: Penstock,
+    url: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    words: str,
 ) -> None:
+    monkeypatch.chdir(folder)
     ran = run(*arguments, input="")
     assert (ran.code, ran.stdout) == (2, "")
     assert words in ran.stderr
