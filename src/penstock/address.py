@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from msgspec import Struct
 
 from penstock.engines.records.tasks.names import INDEX_MODES
-from penstock.errors import InvalidURL
+from penstock.errors import InvalidInput, InvalidURL
 from penstock.errors.addresses import without_credentials
 from penstock.errors.input import shown
 from penstock.kernel.plain import is_a
@@ -170,7 +170,7 @@ def parse(url: str | None, given: Mapping[str, Any], kind: str | None = None) ->
         server_url = f"{url.partition('?')[0]}?{urlencode(others)}"
     for name, value in {**said, **query, **given}.items():
         try:
-            if name not in known and value is not None:
+            if name not in known and (value is not None or name not in Options.__struct_fields__):
                 raise _unknown(kind, name)
             _set(options, settings, name, value)
         except Refused as refused:
@@ -178,7 +178,9 @@ def parse(url: str | None, given: Mapping[str, Any], kind: str | None = None) ->
             words = f"{name}={text}" if refused.is_shown else name
             if name not in query and name not in given:
                 words = f"PENSTOCK_{name.upper()}{words[len(name) :]} in the environment"
-            raise InvalidURL(url, f"{words}: {refused.rule}") from None
+            problem = f"{words}: {refused.rule}"
+            # Beside a store nobody has said a URL.
+            raise InvalidURL(url, problem) if kind == scheme else InvalidInput(problem) from None
     named = frozenset(name for name, value in {**query, **given}.items() if value is not None)
     return Address(url, scheme, place, path, options, settings, server_url, named)
 

@@ -471,6 +471,7 @@ async def test_shards_of_a_queue_that_has_none_are_refused(tmp_path: Path) -> No
     [
         (MemoryStore(), {"fsync": False}, "a store of your own has no such option"),
         (MemoryStore(), {"schema": "a"}, "schema is one of postgresql://"),
+        (MemoryStore(), {"layuot": None}, "layout may be what you mean"),
     ],
 )
 def test_a_store_of_ones_own_has_no_options_of_others(
