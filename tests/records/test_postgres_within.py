@@ -313,3 +313,18 @@ async def test_elsewhere_it_is_unsupported(kind: str, tmp_path: Path) -> None:
         with pytest.raises(Unsupported, match="in your transaction"):
             await queue.enqueue("ship", connection=object())
         assert await ids(queue) == []
+
+
+async def test_a_transaction_that_has_failed_is_refused_and_can_go_back(
+    queue: Queue, database: str
+) -> None:
+    async with await psycopg.AsyncConnection.connect(database) as connection:
+        await connection.execute("SAVEPOINT before")
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            await connection.execute("SELECT 1/0")
+        with pytest.raises(InvalidInput, match="has failed: roll it back"):
+            await queue.enqueue("ship", id="late", connection=connection)
+        await connection.execute("ROLLBACK TO SAVEPOINT before")
+        await queue.enqueue("ship", id="late", connection=connection)
+        await connection.commit()
+    assert ids([await found(queue, "late")]) == ["late"]

@@ -266,8 +266,19 @@ def _one_at_a_time(connection: Any, new_lock: Callable[[], AnyLock]) -> AnyLock:
 
 def _prepare(connection: psycopg.AsyncConnection[Any] | psycopg.Connection[Any]) -> None:
     """Makes a connection of the caller's ready for a turn."""
-    is_idle = connection.info.transaction_status is TransactionStatus.IDLE
-    if is_idle and connection.autocommit:
+    status = connection.info.transaction_status
+    if status is TransactionStatus.INERROR:
+        raise InvalidInput(
+            "the transaction of the connection has failed: roll it back, or to a savepoint before"
+            " the statement that failed, and enqueue again"
+        )
+    if connection.info.encoding != "utf-8":
+        # Names are sent as UTF-8: the server would make others of them, and nobody find the job.
+        raise InvalidInput(
+            f"the connection's client_encoding is {connection.info.encoding}: a job can be enqueued"
+            " on one whose is UTF8"
+        )
+    if status is TransactionStatus.IDLE and connection.autocommit:
         raise InvalidInput(
             "the connection is in no transaction: enqueue inside `with connection.transaction():`"
         )
