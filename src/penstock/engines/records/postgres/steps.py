@@ -19,7 +19,7 @@ and in the midst of an exchange that would come late.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Coroutine, Generator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -38,6 +38,10 @@ Rows: TypeAlias = list[Row]
 class Step(NamedTuple):
     statement: str
     parameters: Mapping[str, Any] | None = None
+
+
+class Ending(list[Step]):
+    """An exchange that leaves a caller's transaction in order, whoever gives up meanwhile."""
 
 
 Script: TypeAlias = Generator[Sequence[Step], list[Rows], Answer]
@@ -76,7 +80,8 @@ async def play_async(connection: psycopg.AsyncConnection[Any], script: Script[An
         steps = next(script)
         while True:
             try:
-                results = await _exchange_async(connection, steps)
+                exchange = _exchange_async(connection, steps)
+                results = await (_uninterrupted(exchange) if type(steps) is Ending else exchange)
             except (psycopg.Error, asyncio.CancelledError) as error:
                 steps = script.throw(error)
             else:
@@ -86,6 +91,21 @@ async def play_async(connection: psycopg.AsyncConnection[Any], script: Script[An
         return answer
     finally:
         script.close()
+
+
+async def _uninterrupted(exchange: Coroutine[Any, Any, list[Rows]]) -> list[Rows]:
+    """Who gives up is heard when it is over: psycopg would cancel it at the server."""
+    task = asyncio.ensure_future(exchange)
+    given_up: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            given_up = error
+    results = task.result()
+    if given_up is not None:
+        raise given_up
+    return results
 
 
 def _exchange_with(
