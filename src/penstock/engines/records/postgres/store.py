@@ -65,6 +65,7 @@ AnyLock = TypeVar("AnyLock", asyncio.Lock, Lock)
 
 _LOCKS: Final[WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()
 _OPEN: Final = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+_COLLIDED: Final = "a transaction that is still open has the same id or key"
 BATCHES_AT_ONCE: Final = 2
 READS_MAX: Final = CONNECTIONS_MAX - BATCHES_AT_ONCE
 """At the same time; the other connections are for turns."""
@@ -135,6 +136,8 @@ class PostgresStore:
                     return await play_async(connection, script)
             if isinstance(connection, psycopg.Connection):
                 return await asyncio.to_thread(_play_within, connection, script)
+        except LockNotAvailable as error:
+            raise StoreUnavailable(self._database.name, "", _COLLIDED) from error
         except psycopg.Error as error:
             raise translated(self._database.name, error) from error
         raise InvalidInput(
@@ -179,8 +182,7 @@ class PostgresStore:
                     if is_conflict(error):
                         return False
                     if isinstance(error, LockNotAvailable):
-                        why = "a transaction that is still open has the same id or key"
-                        raise Collided(self._database.name, "", why) from error
+                        raise Collided(self._database.name, "", _COLLIDED) from error
                     raise
                 logger.warning("%s: a commit was not answered: %s", self._database.name, error)
         return self._is_written(ready.change)
