@@ -19,13 +19,15 @@ and in the midst of an exchange that would come late.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
+
+from penstock.runtime.tasks import to_the_end
 
 Answer = TypeVar("Answer")
 
@@ -81,7 +83,7 @@ async def play_async(connection: psycopg.AsyncConnection[Any], script: Script[An
         while True:
             try:
                 exchange = _exchange_async(connection, steps)
-                results = await (_uninterrupted(exchange) if type(steps) is Ending else exchange)
+                results = await (to_the_end(exchange) if type(steps) is Ending else exchange)
             except (psycopg.Error, asyncio.CancelledError) as error:
                 steps = script.throw(error)
             else:
@@ -91,21 +93,6 @@ async def play_async(connection: psycopg.AsyncConnection[Any], script: Script[An
         return answer
     finally:
         script.close()
-
-
-async def _uninterrupted(exchange: Coroutine[Any, Any, list[Rows]]) -> list[Rows]:
-    """Who gives up is heard when it is over: psycopg would cancel it at the server."""
-    task = asyncio.ensure_future(exchange)
-    given_up: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            given_up = error
-    results = task.result()
-    if given_up is not None:
-        raise given_up
-    return results
 
 
 def _exchange_with(
