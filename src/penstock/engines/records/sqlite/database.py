@@ -14,7 +14,8 @@ locks nothing, keeps the pages it has read, and does not notice somebody who beg
 we look at the file before and after each such read, and read again if it is another (`read`).
 
 A file that was deleted, or that another was moved over, is still there for those who have it open,
-and for nobody else: what they write would be lost. So they look by its name before each transaction.
+and for nobody else: what they write would be lost. So before each transaction they look whether its
+name still leads to it.
 """
 
 from __future__ import annotations
