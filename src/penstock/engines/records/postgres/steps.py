@@ -27,6 +27,8 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
+from penstock.runtime.tasks import to_the_end
+
 Answer = TypeVar("Answer")
 
 _IDLE: Final = TransactionStatus.IDLE
@@ -38,6 +40,10 @@ Rows: TypeAlias = list[Row]
 class Step(NamedTuple):
     statement: str
     parameters: Mapping[str, Any] | None = None
+
+
+class Ending(list[Step]):
+    """An exchange that leaves a caller's transaction in order, whoever gives up meanwhile."""
 
 
 Script: TypeAlias = Generator[Sequence[Step], list[Rows], Answer]
@@ -76,7 +82,8 @@ async def play_async(connection: psycopg.AsyncConnection[Any], script: Script[An
         steps = next(script)
         while True:
             try:
-                results = await _exchange_async(connection, steps)
+                exchange = _exchange_async(connection, steps)
+                results = await (to_the_end(exchange) if type(steps) is Ending else exchange)
             except (psycopg.Error, asyncio.CancelledError) as error:
                 steps = script.throw(error)
             else:
