@@ -51,7 +51,14 @@ for _, front in ipairs(asked.fronts) do take_front(front) end
 for _, name in ipairs(asked.ids) do add(name) end
 
 for _, claim in ipairs(asked.claims) do
-  for _, name in ipairs(redis.call('SMEMBERS', root .. 'claim/' .. claim)) do add(name) end
+  local tenant = string.match(claim, '^[^/]*/')
+  local got = redis.call('HGETALL', root .. 'claim/' .. claim)
+  for place = 1, #got, 2 do
+    if got[place] ~= 'left' then
+      -- Some of them it may not have any more; whoever decides sees that.
+      for id in string.gmatch(got[place + 1], '[^/]+') do add(tenant .. id) end
+    end
+  end
 end
 
 -- Takes the first of several lanes of one priority, by time and life; answers how many.
@@ -112,6 +119,7 @@ for _, turn in ipairs(past) do redis.call('HDEL', root .. 'reserved', turn) end
 for _, front in ipairs(asked.riding) do take_front(front) end
 
 -- The records, and the names of the keys that they have. See packing.py for the bytes.
+local NO_KEY = '\255\255\255\255'
 local records, holds, is_asked = {}, {}, {}
 local function ask_hold(name)
   if not is_asked[name] then
@@ -123,13 +131,13 @@ local function read(record_names, lives)
   local keys = {}
   for place, name in ipairs(record_names) do keys[place] = root .. 'job/' .. name end
   for place, value in ipairs(values_of(keys)) do
-    if value and (not lives or lives[place] == string.sub(value, 17, 34)) then
+    if value and (not lives or lives[place] == string.sub(value, 9, 26)) then
       records[#records + 1] = value
-      local lane_length, claim_length, key_length = struct.unpack('>I2I2I4', value, 36)
-      if key_length ~= 4294967295 then
+      if string.sub(value, 27, 30) ~= NO_KEY then
+        local key_length, _, lane_length, claim_length = struct.unpack('>I4c1I2I2', value, 27)
         local tenant = string.match(record_names[place], '^([^/]*)/')
-        local lane = string.match(string.sub(value, 44, 43 + lane_length), '^(.*)/')
-        local start = 44 + lane_length + claim_length
+        local lane = string.match(string.sub(value, 36, 35 + lane_length), '^(.*)/')
+        local start = 36 + lane_length + claim_length
         local key = string.sub(value, start, start + key_length - 1)
         ask_hold(tenant .. '/' .. lane .. '/' .. key)
       end

@@ -14,8 +14,8 @@ from penstock.engines.records.redis.packing import (
     calls_in,
     charter_in,
     hold_in,
+    opened,
     split,
-    stored_in,
 )
 from penstock.ports.records import (
     NOTHING,
@@ -111,10 +111,9 @@ def finding_in(answer: Sequence[Any], token: str, need: Need) -> Finding:
     ) = answer  # fmt: skip
     stored: list[Stored] = []
     located: dict[int, Located] = {}
-    for value in split(record_lengths, records):
-        record, place = stored_in(value)
+    for record, at in opened(record_lengths, records):
         stored.append(record)
-        located[record.life] = place
+        located[record.life] = at
     held: list[KeyHold] = [
         hold_in(name.decode(), value.decode())
         for name, value in zip(split(name_lengths, names), split(hold_lengths, holds), strict=True)

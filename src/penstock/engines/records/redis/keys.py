@@ -17,8 +17,11 @@ No tenant, id, queue or type has a slash; a key or a claim is any text and comes
     bands/TENANT                    set of the TYPE/PRIORITY that have pending records
     inside/TENANT/QUEUE             the same for one queue
     shelf/SHELF                     sorted set of all other records, by their time
-    lives/TENANT                    all records in the order of their lives: life in 18 digits, id
-    claim/TENANT/CLAIM              set of the running records that a claim has
+    lives/TENANT                    sorted set of litters, each the first of some lives in a row
+    lives/TENANT/LIFE               a litter: the ids of the records that have these lives, each
+                                    between two slashes
+    claim/TENANT/CLAIM              hash: by commit, the ids that a claim got with it; `left`: how
+                                    many of them it still has
     hold/TENANT/QUEUE/TYPE/KEY      who holds a key
     lapsing                         sorted set of holds that time alone frees
     tenants                         set of all that ever had a job
@@ -71,9 +74,6 @@ class Keys:
         if shelf == Shelf.PENDING:
             return f"{self.root}lane/{tenant}/{lane}"
         return f"{self.root}shelf/{shelf}"
-
-    def lives(self, tenant: str) -> str:
-        return f"{self.root}lives/{tenant}"
 
     def claim(self, tenant: str, claim: str) -> str:
         return f"{self.root}claim/{tenant}/{claim}"

@@ -16,9 +16,9 @@ from penstock.engines.records.redis.packing import (
     events_in,
     hold_in,
     life_digits,
+    opened,
     shelf_letters,
     split,
-    stored_in,
 )
 from penstock.kernel.job import State
 from penstock.ports.counters import Count, Survey, Waiting
@@ -58,7 +58,7 @@ class Reader:
         if asked.type is not None:
             given["types"] = {asked.type: True}
         reached, *values = await self._connection.run("listing", _encode(given))
-        bodies = [stored_in(value)[0].body for value in split(*values)]
+        bodies = [stored.body for stored, _ in opened(*values)]
         return Page(bodies, int(reached) if reached else None)
 
     async def survey(self, tenant: str, at: float) -> Survey:
