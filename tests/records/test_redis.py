@@ -545,7 +545,7 @@ async def test_what_is_known_of_lanes_goes_when_they_are_empty(
         await queue.enqueue_many([NewJob(f"t{n % 3}", queue=f"q{n}") for n in range(9)])
         await queue.ack(await queue.claim(9))
     names = [name.decode() for name in client.scan_iter(f"{{{prefix}}}/*")]
-    kinds = ("/lane/", "/lanes/", "/beginnings/", "/bands/", "/inside/")
+    kinds = ("/lane/", "/lanes/", "/ready/", "/later/", "/tails/")
     assert not [name for name in names for kind in kinds if kind in name]
 
 

@@ -36,6 +36,7 @@ VERSION_DIGITS: Final = 16
 PACKED_BYTES_MAX: Final = 1024 * 1024
 """The server makes nothing small. What is larger would keep the event loop for too long."""
 _TIME: Final = Layout(">d")
+_ENTRY: Final = Layout(">xd18x")
 _NO_KEY: Final = 2**32 - 1
 NO_KEY: Final = _KEY_LENGTH.pack(_NO_KEY)
 _LETTERS: Final = {
@@ -166,6 +167,17 @@ def time_in(value: bytes) -> float:
     """Of an object."""
     at: float = _TIME.unpack_from(value)[0]
     return at
+
+
+def entries_in(strung: bytes) -> Iterator[tuple[float, str]]:
+    """Of lanes' entries, each after a letter and with a zero between them: when what the lane begins
+    with is due, and the lane."""
+    start = 0
+    while start < len(strung):
+        stop = strung.find(b"\0", start + _ENTRY.size)
+        stop = len(strung) if stop < 0 else stop
+        yield _ENTRY.unpack_from(strung, start)[0], strung[start + _ENTRY.size : stop].decode()
+        start = stop + 1
 
 
 def spans(lengths: bytes) -> Iterator[tuple[int, int]]:

@@ -167,28 +167,35 @@ for _, gone in ipairs(commit.gone) do forget_lives(gone[1], gone[2]) end
 local is_newest = number > tonumber(redis.call('HGET', root .. 'head', 'commit') or 0)
 for _, born in ipairs(commit.born) do note_lives(born[1], born[2], is_newest) end
 
--- Says with what each lane begins that the turn has changed; see keys.py.
+for _, tail in ipairs(commit.tails) do
+  redis.call('ZADD', root .. 'tails/' .. tail[1], 'GT', tail[3], tail[2])
+end
+
+-- Says on the boards with what each lane begins that the turn has changed.
 for _, changed in ipairs(commit.lanes) do
-  local tenant, name = unpack(changed)
-  local queue, band = string.match(name, '^([^/]*)/(.*)$')
-  local lanes, bands = root .. 'lanes/' .. tenant, root .. 'bands/' .. tenant
-  local beginnings = root .. 'beginnings/' .. tenant .. '/' .. band
-  local inside = root .. 'inside/' .. tenant .. '/' .. queue
-  local first = redis.call('ZRANGE', root .. 'lane/' .. tenant .. '/' .. name, 0, 0, 'WITHSCORES')
-  local before = redis.call('HGET', lanes, name)
-  local now = first[1] and string.sub(first[1], 1, 18) .. queue
-  if before and before ~= now then redis.call('ZREM', beginnings, before) end
-  if now then
-    redis.call('ZADD', beginnings, first[2], now)
-    if before ~= now then redis.call('HSET', lanes, name, now) end
-    if not before then
-      redis.call('SADD', bands, band)
-      redis.call('SADD', inside, band)
+  local tenant, queue, kind, priority = unpack(changed)
+  local lane, lanes = lane_named(tenant, queue, kind, priority), root .. 'lanes/' .. tenant
+  local first = redis.call('ZRANGE', lane.key, 0, 0, 'WITHSCORES')
+  local before, now = redis.call('HGET', lanes, lane.name), false
+  if first[1] then
+    local is_due = tonumber(first[2]) <= tonumber(commit.at)
+    local entry = entry_of(first[2], string.sub(first[1], 1, 18), lane.name)
+    now = (is_due and 'r' or 'l') .. entry
+    if now ~= before then
+      for _, board in ipairs(boards_of(is_due and 'ready' or 'later', tenant, lane)) do
+        redis.call('ZADD', board, is_due and priority or first[2], entry)
+      end
+      redis.call('HSET', lanes, lane.name, now)
     end
   elseif before then
-    redis.call('HDEL', lanes, name)
-    redis.call('SREM', inside, band)
-    if redis.call('EXISTS', beginnings) == 0 then redis.call('SREM', bands, band) end
+    redis.call('HDEL', lanes, lane.name)
+    redis.call('ZREM', root .. 'tails/' .. tenant, lane.name)
+  end
+  if before and before ~= now then
+    local board_kind = string.sub(before, 1, 1) == 'r' and 'ready' or 'later'
+    for _, board in ipairs(boards_of(board_kind, tenant, lane)) do
+      redis.call('ZREM', board, string.sub(before, 2))
+    end
   end
 end
 

@@ -84,6 +84,8 @@ class Writing:
         self._born: dict[str, list[tuple[int, str]]] = {}
         self._gone: dict[str, list[tuple[int, str]]] = {}
         """By tenant, lives and ids."""
+        self._tails: list[tuple[str, str, str]] = []
+        """Tenants, lanes, and when the last is due that comes there."""
         self._before: list[Words] = []
         self._after: list[Words] = []
         self._lanes: set[tuple[str, str]] = set()
@@ -132,7 +134,8 @@ class Writing:
             "claims_left": list(self._claims_left.items()),
             "gone": [(tenant, _texts(each)) for tenant, each in self._gone.items()],
             "born": [(tenant, list(self._litters(each))) for tenant, each in self._born.items()],
-            "lanes": sorted(self._lanes),
+            "tails": self._tails,
+            "lanes": [(tenant, *lane.split("/")) for tenant, lane in sorted(self._lanes)],
             "is_for_all": change.wakes is None or change.charter is not None,
             "wakes": [wake_fields(one) for one in change.wakes or ()],
         }
@@ -159,6 +162,8 @@ class Writing:
                 at, at_text = record.at, repr(record.at)
             life, name = f"{record.life:018d}", f"{record.tenant}/{record.id}"
             target.members += (at_text, life + name)
+            if at > target.latest:
+                target.latest = at
             body = kept_body(record, len(change.puts)) if is_packed else record.body
             length, key = (NO_KEY, b"") if record.key is None else key_bytes(record.key)
             value = _text(b"".join((version, life.encode(), length, target.mark, key, body)))
@@ -181,6 +186,11 @@ class Writing:
                 claimed = path.claimed
             if claimed is not None:
                 claimed.append(record.id)
+        self._tails = [
+            (target.tenant, target.place.lane, repr(target.latest))
+            for target in targets.values()
+            if target.place.shelf == Shelf.PENDING
+        ]
 
     def _new_target(self, record: Record) -> _Target:
         tenant, shelf, lane = record.tenant, record.shelf, lane_of(record)
@@ -250,9 +260,8 @@ class Writing:
     def _note(self) -> None:
         """What is known besides the records."""
         change, keys, after = self._change, self._keys, self._after
-        # By queue: how many there are of a type its lanes know.
         for count in change.counts:
-            field = f"{count.queue}/{count.state.value}"
+            field = f"{count.queue}/{count.type}/{count.state.value}"
             for kind, number in (("now", count.now), ("left", count.left)):
                 if number:
                     after.append(
@@ -293,7 +302,7 @@ def replaced(change: Change) -> Iterator[tuple[str, int, int]]:
 class _Target:
     """Where records go: what is the same for all of them."""
 
-    __slots__ = ("claimed", "mark", "members", "place", "tenant")
+    __slots__ = ("claimed", "latest", "mark", "members", "place", "tenant")
 
     def __init__(
         self, tenant: str, place: Place, mark: bytes, members: Words, claimed: Words | None
@@ -304,6 +313,8 @@ class _Target:
         self.members = members
         self.claimed = claimed
         """The ids of what its claim has got, if it has one."""
+        self.latest = 0.0
+        """Of their times."""
 
 
 class _Path:
