@@ -12,11 +12,11 @@ No tenant, id, queue or type has a slash; a key or a claim is any text and comes
                                     hides from others, and until when
     job/TENANT/ID                   one record
     lane/TENANT/QUEUE/TYPE/PRIORITY sorted set of pending records, by when they are due
-    lanes/TENANT                    hash: of each QUEUE/TYPE/PRIORITY a letter, r or l, and its entry
+    lanes/TENANT                    hash: of each QUEUE/TYPE/PRIORITY, r or l and its entry
     ready/TENANT, later/TENANT      boards, sorted sets of entries: of the lanes that begin with
                                     something that was due, by priority; of the others, by time
     ready/TENANT/queue/QUEUE, ready/TENANT/type/TYPE, and `later` so: those of one queue or type
-    tails/TENANT                    sorted set of lanes, by when the last is due that ever came there
+    tails/TENANT                    sorted set of lanes, by when the last that ever came is due
     shelf/SHELF                     sorted set of all other records, by their time
     lives/TENANT                    sorted set of litters, each the first of some lives in a row
     lives/TENANT/LIFE               a litter: the ids of the records that have these lives, each

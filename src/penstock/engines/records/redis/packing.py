@@ -170,7 +170,7 @@ def time_in(value: bytes) -> float:
 
 
 def entries_in(strung: bytes) -> Iterator[tuple[float, str]]:
-    """Of lanes' entries, each after a letter and with a zero between them: when what the lane begins
+    """Of lanes' entries, each after a letter and with a zero between them: when what a lane begins
     with is due, and the lane."""
     start = 0
     while start < len(strung):

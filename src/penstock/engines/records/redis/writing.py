@@ -128,9 +128,7 @@ class Writing:
             "before": self._before,
             "records": self._new + self._replacing + self._others,
             "after": self._after,
-            "claims": [
-                (key, "/".join(ids), len(ids)) for key, ids in self._claims.items() if ids
-            ],
+            "claims": [(key, "/".join(ids), len(ids)) for key, ids in self._claims.items() if ids],
             "claims_left": list(self._claims_left.items()),
             "gone": [(tenant, _texts(each)) for tenant, each in self._gone.items()],
             "born": [(tenant, list(self._litters(each))) for tenant, each in self._born.items()],
@@ -162,8 +160,7 @@ class Writing:
                 at, at_text = record.at, repr(record.at)
             life, name = f"{record.life:018d}", f"{record.tenant}/{record.id}"
             target.members += (at_text, life + name)
-            if at > target.latest:
-                target.latest = at
+            target.latest = max(target.latest, at)
             body = kept_body(record, len(change.puts)) if is_packed else record.body
             length, key = (NO_KEY, b"") if record.key is None else key_bytes(record.key)
             value = _text(b"".join((version, life.encode(), length, target.mark, key, body)))
