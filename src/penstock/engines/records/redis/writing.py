@@ -104,6 +104,7 @@ class Writing:
         self._note()
         version = charter_digits(change.charter_found) if change.charter_found else ""
         self._compare(self._keys.charter, version)
+        self._compare_assumed()
         for one in change.unheard:
             known = "" if one.departed is None else calls_text(one.departed)
             self._compare(self._keys.calls(record_name(one.tenant, one.id)), known)
@@ -281,6 +282,16 @@ class Writing:
         if change.charter is not None:
             version = charter_digits(change.commit)
             self._others += (keys.charter, _text(version.encode() + change.charter))
+
+    def _compare_assumed(self) -> None:
+        """What was taken to be as it was known to be, and stays as it is."""
+        if not self._finding.assumed:
+            return
+        changed = {put.record.life for put in self._change.puts}
+        for (tenant, id), (stored, _) in self._finding.assumed.items():
+            if stored.life not in changed:
+                version = version_bytes(self._located[stored.life].version)
+                self._compare(self._keys.job(record_name(tenant, id)), _text(version))
 
     def _compare(self, key: str, beginning: str | Raw) -> None:
         self._compared.append(key)
