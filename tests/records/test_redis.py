@@ -356,7 +356,10 @@ async def test_a_batch_of_many_thousands_is_one_commit(url: str) -> None:
         assert len({commit_of(event.position) for event in events}) == 3
 
 
-@pytest.mark.parametrize("command", ["sadd", "zadd", "hincrby", "mset", "del", "append"])
+@pytest.mark.parametrize(
+    "command",
+    ["sadd", "zadd", "hincrby", "mset", "del", "append", "strlen", "zrevrangebylex", "hget"],
+)
 async def test_who_may_not_run_a_part_of_a_write_writes_nothing(
     own: OwnRedis, prefix: str, command: str
 ) -> None:

@@ -116,8 +116,13 @@ async def test_lanes_that_come_due_are_claimed_by_priority_and_time(redis_server
     place, services = TimedRedisQueue(redis_server.url, clock), Services(clock=clock)
     async with penstock.open(store=place.connect(services), services=services) as queue:
         for n in range(12):
-            lane = {"queue": f"q{n % 4}", "priority": n % 3}
-            await queue.enqueue(f"t{n}", id=f"{n % 3}-{n:02}", delay_seconds=60.0 + n, **lane)
+            await queue.enqueue(
+                f"t{n}",
+                id=f"{n % 3}-{n:02}",
+                queue=f"q{n % 4}",
+                priority=n % 3,
+                delay_seconds=60.0 + n,
+            )
         await queue.enqueue("last", id="9", priority=9)
         await clock.advance(66.5)
         expected = [*sorted(f"{n % 3}-{n:02}" for n in range(7)), "9"]

@@ -121,7 +121,7 @@ def litters_in(redis_server: Redis, prefix: str) -> list[int]:
     """How many ids each has."""
     with redis.Redis.from_url(redis_server.url) as client:
         names: Any = list(client.scan_iter(f"{{{prefix}}}/lives/default/*", count=1_000))
-        return [client.get(name).strip(b"/").count(b"/") + 1 for name in names]  # type: ignore[union-attr]
+        return [client.get(name).strip(b"/").count(b"/") + 1 for name in names]
 
 
 async def test_litters_stay_small_and_in_order_whichever_turn_is_written_first(

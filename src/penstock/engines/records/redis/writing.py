@@ -148,6 +148,7 @@ class Writing:
         targets: dict[tuple[object, ...], _Target] = {}
         paths: dict[tuple[Place, _Target], _Path] = {}
         at, at_text = 0.0, "0.0"
+        found, found_version = 0, version_bytes(0)
         for put in change.puts:
             record = put.record
             where = (
@@ -172,7 +173,9 @@ class Writing:
                 claimed = target.claimed
             else:
                 self._replacing += (root + name, value)
-                self._replaced.append(version_bytes(put.found))
+                if put.found != found:
+                    found, found_version = put.found, version_bytes(put.found)
+                self._replaced.append(found_version)
                 place = located[record.life].place
                 path = paths.get((place, target))
                 if path is None:
