@@ -19,7 +19,7 @@ from penstock.engines.records.redis import finding, packing
 from penstock.engines.records.redis.connection import Connection
 from penstock.engines.records.redis.ear import Ear
 from penstock.engines.records.redis.finding import Finding
-from penstock.engines.records.redis.keys import Keys
+from penstock.engines.records.redis.keys import Keys, record_name
 from penstock.engines.records.redis.known import Known
 from penstock.engines.records.redis.objects import Objects
 from penstock.engines.records.redis.reaching import AnyClient
@@ -269,16 +269,19 @@ class RedisStore:
 
         A change may replace what its turn did not look at.
         """
-        located = dict(found.located)
-        for name, life, version in replaced(change):
-            if life not in located:
+        located = found.located
+        for record, version in replaced(change):
+            at = located.get(record.life)
+            if at is None:
+                name = record_name(record.tenant, record.id)
                 value = await self._connection.ask("GET", self._keys.job(name))
                 if value is None:
                     return None
-                stored, located[life] = packing.stored_in(value)
-                if stored.life != life:
+                stored, at = packing.stored_in(value)
+                if stored.life != record.life:
                     return None
-            if located[life].version != version:
+                located = {**located, record.life: at}
+            if at.version != version:
                 return None
         return located
 

@@ -32,7 +32,7 @@ from penstock.engines.records.redis.packing import (
 )
 from penstock.kernel.departures import REMEMBERED_MAX
 from penstock.kernel.events import commit_of
-from penstock.ports.records import Change, Departure, Record, Shelf
+from penstock.ports.records import Change, Departure, Record, Removal, Shelf
 
 WORDS_MAX: Final = 2_000
 """Of one command within a script; Lua's stack takes a few thousand."""
@@ -301,13 +301,13 @@ class Writing:
         self._beginnings.append(beginning)
 
 
-def replaced(change: Change) -> Iterator[tuple[str, int, int]]:
-    """Of each record that a change replaces or removes: its name, life and version."""
+def replaced(change: Change) -> Iterator[tuple[Record | Removal, int]]:
+    """Each record that a change replaces or removes, and the version that it has to have."""
     for gone in change.removals:
-        yield record_name(gone.tenant, gone.id), gone.life, gone.version
+        yield gone, gone.version
     for put in change.puts:
         if put.found is not None:
-            yield record_name(put.record.tenant, put.record.id), put.record.life, put.found
+            yield put.record, put.found
 
 
 class _Target:
