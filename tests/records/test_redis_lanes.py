@@ -6,7 +6,7 @@ In commands that the server ran; nobody else uses this one.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import pytest
@@ -21,11 +21,11 @@ from tests.servers.redis import OwnRedis, Redis, own_redis
 
 LANES = 2_000
 HOUR_SECONDS = 3_600.0
+TRIES = 3
 COMMANDS_MORE_MAX = 10
-"""Where a lane becomes empty or begins, and what handles do now and then."""
+"""Where a lane becomes empty, or begins."""
 
 MakeJob: TypeAlias = Callable[[int], NewJob]
-Answer = TypeVar("Answer")
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +40,21 @@ async def queue(own: OwnRedis) -> AsyncIterator[Queue]:
         yield queue
 
 
-async def commands_of(own: OwnRedis, act: Awaitable[Answer]) -> tuple[int, Answer]:
+async def commands_of(own: OwnRedis, act: Callable[[], Awaitable[object]]) -> int:
+    """The fewest of some tries: a handle compares clocks now and then."""
+    spent: list[int] = []
     with redis.Redis.from_url(own.url) as client:
-        client.config_resetstat()
-        answer = await act
-        told: Any = client.info("commandstats")
-    return sum(each["calls"] for each in told.values()), answer
+        for _ in range(TRIES):
+            client.config_resetstat()
+            await act()
+            told: Any = client.info("commandstats")
+            spent.append(sum(each["calls"] for each in told.values()))
+    return min(spent)
+
+
+async def claim_and_release(queue: Queue, types: list[str] | None = None) -> None:
+    [claimed] = await queue.claim(1, types=types)
+    await queue.release(claimed)
 
 
 KINDS: dict[str, MakeJob] = {
@@ -63,9 +72,7 @@ async def test_a_claim_that_names_nothing_costs_the_same_however_many_lanes_ther
     spent: list[int] = []
     for first, last in ((0, 1), (1, LANES)):
         await queue.enqueue_many([make(n) for n in range(first, last)])
-        calls, claimed = await commands_of(own, queue.claim(1))
-        spent.append(calls)
-        await queue.release(claimed)
+        spent.append(await commands_of(own, lambda: claim_and_release(queue)))
     assert spent[1] <= spent[0] + COMMANDS_MORE_MAX, spent
 
 
@@ -78,9 +85,7 @@ async def test_a_claim_by_type_costs_the_same_however_many_lanes_of_it_there_are
     spent: list[int] = []
     for first, last in ((0, 1), (1, LANES)):
         await queue.enqueue_many([make(n) for n in range(first, last)])
-        calls, claimed = await commands_of(own, queue.claim(1, types=["work"]))
-        spent.append(calls)
-        await queue.release(claimed)
+        spent.append(await commands_of(own, lambda: claim_and_release(queue, types=["work"])))
     assert spent[1] <= spent[0] + COMMANDS_MORE_MAX, spent
 
 
@@ -93,9 +98,9 @@ async def test_lanes_in_which_nothing_is_due_are_not_in_the_way(
             [NewJob(f"t{n}", priority=-n, delay_seconds=HOUR_SECONDS) for n in range(first, last)]
         )
         await queue.enqueue("now", priority=9)
-        calls, [claimed] = await commands_of(own, queue.claim(1))
+        spent.append(await commands_of(own, lambda: claim_and_release(queue)))
+        [claimed] = await queue.claim(2)
         assert claimed.type == "now"
-        spent.append(calls)
         await queue.ack(claimed)
     assert spent[1] <= spent[0] + COMMANDS_MORE_MAX, spent
 
@@ -105,9 +110,8 @@ async def test_counting_opens_no_lanes(own: OwnRedis, queue: Queue, make: MakeJo
     spent: list[int] = []
     for first, last in ((0, 1), (1, LANES)):
         await queue.enqueue_many([make(n) for n in range(first, last)])
-        calls, stats = await commands_of(own, queue.stats())
-        assert stats.totals["pending"] == last
-        spent.append(calls)
+        assert (await queue.stats()).totals["pending"] == last
+        spent.append(await commands_of(own, queue.stats))
     assert spent[1] <= spent[0] + COMMANDS_MORE_MAX, spent
 
 
