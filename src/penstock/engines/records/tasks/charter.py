@@ -119,8 +119,11 @@ class CharterStore:
             await self.refresh()
 
     async def keep_fresh_for_looks(self) -> None:
-        """Of a queue that is not paused nothing more can be had if somebody has changed that."""
-        if self._age_seconds > IDLE_SECONDS or self.current.paused:
+        """For those who read it again before they take what they find.
+
+        What is paused or closed may not be any more, and they would find nothing.
+        """
+        if self._age_seconds > IDLE_SECONDS or self.current.paused or self.move is not None:
             await self.keep_fresh()
 
     @property

@@ -262,6 +262,8 @@ class Claims:
             if not picks:
                 return
             attempt.was_due = True
+            await self._charter.keep_fresh()
+            self._charter.require_open()
             # Not the spare ones: another claim, which finds nothing else, may have those.
             names = {entry.name for entry in picks[:missing]}
             self._under_way |= names
