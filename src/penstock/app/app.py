@@ -198,6 +198,12 @@ class App(Hooked):
         problem = unknown_option(options)
         if problem is not None:
             raise InvalidTask(name, problem)
+        if options.get("operation") is not None:
+            raise InvalidTask(
+                name,
+                "an operation names one call, and all calls of this task would be that one; "
+                "write task.options(operation=…)",
+            )
         task: Task[..., Any] = Task(self, function, name, TaskOptions(**options), cpu=cpu)
         if cpu and task.is_async:
             raise InvalidTask(
