@@ -28,6 +28,8 @@ _json: Final = msgspec.json.Encoder()
 
 PLACES: Final = {Shelf.RUNNING: -1, Shelf.COMPLETED: -2, Shelf.DEAD: -3, Shelf.ARCHIVED: -4}
 """Where records are that are in no lane."""
+_RUNNING, _COMPLETED = Shelf.RUNNING, Shelf.COMPLETED
+_RUNNING_PLACE, _COMPLETED_PLACE = PLACES[_RUNNING], PLACES[_COMPLETED]
 _PENDING: Final = Shelf.PENDING.value
 _SHELVES: Final = {place: shelf.value for shelf, place in PLACES.items()}
 
@@ -134,8 +136,14 @@ class LaneChanges:
 
     def place_of(self, record: Record) -> int:
         """Where to put a record; its lane is noted."""
-        if record.shelf is not Shelf.PENDING:
-            return PLACES[record.shelf]
+        shelf = record.shelf
+        # Most are one of these, and a member of an enumeration is slow to look up.
+        if shelf is _RUNNING:
+            return _RUNNING_PLACE
+        if shelf is _COMPLETED:
+            return _COMPLETED_PLACE
+        if shelf is not Shelf.PENDING:
+            return PLACES[shelf]
         lane = self._lane((record.tenant, record.queue, record.type, record.priority))
         first = (record.at, record.life)
         if lane.joined is None or first < lane.joined:
@@ -144,7 +152,9 @@ class LaneChanges:
 
     def leave(self, record: Record) -> None:
         """It is not where it was any more."""
-        place = self._place_found(record.life)
+        place = self._places.get(record.life)
+        if place is None:
+            place = self._place_found(record.life)
         if place > 0:
             lane = self._lane((record.tenant, record.queue, record.type, record.priority))
             if lane.number == place:
