@@ -14,6 +14,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
+from penstock.address import fitting
 from penstock.app.connection import Connection
 from penstock.app.context import JobContext
 from penstock.app.decorator import (
@@ -81,6 +82,8 @@ class App(Hooked):
         """
         kept = dict(self._connection.options)
         if url is not None:
+            # Such as a schema, which the app has named for a server, and a test's memory has not.
+            kept = fitting(url, kept)
             kept.pop("store", None)
         self._connection = Connection(
             url or self._connection.url, {**kept, **options}, self._connection.finish
