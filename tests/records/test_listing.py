@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import sqlite3
-from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -18,7 +15,6 @@ import penstock
 from penstock import NewJob, Queue
 from penstock.engines.records.postgres import database as databases
 from penstock.engines.records.postgres.statements import Statements
-from penstock.engines.records.statements import statements
 from penstock.kernel.lives import Lives
 from penstock.ports.listing import LOOKED_AT_MAX
 from penstock.stores.layers.counting import Counting
@@ -30,7 +26,6 @@ from tests.tasks_layout.worlds import World
 
 PAGE = 20
 BACKLOG = 3 * LOOKED_AT_MAX
-SQLITE = "penstock.engines.records.sqlite"
 HOW = "ANALYZE, TIMING OFF, SUMMARY OFF"
 LOOKS_BEFORE = 2
 """The time and the head."""
@@ -50,35 +45,6 @@ async def fill(queue: Queue) -> None:
 
 async def first_page(queue: Queue, **filter: Any) -> list[str]:
     return [job.id async for job in queue.jobs(limit=PAGE, **filter)]
-
-
-@pytest.fixture
-async def sqlite(tmp_path: Path) -> AsyncIterator[Queue]:
-    async with penstock.open(f"sqlite://{tmp_path}/jobs.db") as queue:
-        yield queue
-
-
-@pytest.mark.parametrize(
-    ("shelf", "given"), [("pending", {}), ("dead", {}), ("pending", {"type": "rare"})]
-)
-async def test_a_page_takes_sqlite_as_many_steps_as_it_may_whatever_the_depth(
-    sqlite: Queue, tmp_path: Path, shelf: str, given: dict[str, Any]
-) -> None:
-    await fill(sqlite)
-    taken = 0
-
-    def step() -> None:
-        nonlocal taken
-        taken += 1
-
-    asked = {"tenant": "default", "shelf": shelf, "queue": None, "type": None, "after": 0}
-    with closing(sqlite3.connect(tmp_path / "jobs.db")) as connection:
-        connection.set_progress_handler(step, 1)
-        connection.execute(
-            statements(SQLITE, "finding.sql")["listing"],
-            {**asked, "until": 10**18, "most": PAGE, **given},
-        ).fetchall()
-    assert taken <= 40 * PAGE
 
 
 @pytest.mark.parametrize("shelves", [["pending", "running", "completed", "dead"], ["dead"]])

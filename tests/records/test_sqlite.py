@@ -8,31 +8,25 @@ import sqlite3
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 import penstock
 from penstock import NewJob, Queue
 from penstock.engines.records.sqlite import database
-from penstock.engines.records.sqlite.database import Database
-from penstock.engines.records.sqlite.finding import Finder
 from penstock.engines.records.statements import migrations, statements
 from penstock.errors import Corrupt, InvalidURL, NewerFormat, StoreUnavailable
 from penstock.kernel.job import State
-from penstock.ports.records import Wanted
 from penstock.testing.conformance.backend.steps import claim_one, completed, found, ids, nonzero
 
 PACKAGE = "penstock.engines.records.sqlite"
 BACKLOG = 2_000
-CLAIM = {
-    "tenant": "default", "queue": "q1", "type": "work", "priority": 0, "due_by": 9e9,
-    "shelf": "running", "until": 9e9,
-}  # fmt: skip
+FILES = ("finding.sql", "lanes.sql", "lists.sql", "writing.sql", "cleaning.sql", "objects.sql")
 WHOLE_TABLES = {
     *("head", "first_commit", "move_head", "set_charter", "raise_first_commit"),  # one row
     "sides",  # by vacuum, as many as there are large values
     "first_commits",  # by vacuum, as many as a slice has
+    "lane_numbered",  # for pending records that are removed, which nobody does
 }
 
 
@@ -143,7 +137,8 @@ async def test_two_that_make_one_queue_at_the_same_time_make_one(path: Path) -> 
     [
         "UPDATE penstock_jobs SET body = CAST(replace(body, 'job', 'bob') AS BLOB)",
         "UPDATE penstock_jobs SET body = CAST(substr(body, 1, 40) AS BLOB)",
-        "UPDATE penstock_jobs SET shelf = 'completed', kept_at = 1, due_at = NULL",
+        "UPDATE penstock_jobs SET place = -2, at = 1",
+        "UPDATE penstock_jobs SET place = -9",
         "UPDATE penstock_jobs SET life = life + 1",
     ],
 )
@@ -215,7 +210,7 @@ async def test_the_tables_of_an_application_are_left_alone(path: Path) -> None:
 async def test_every_lookup_goes_by_an_index(queue: Queue, path: Path) -> None:
     await queue.enqueue_many([NewJob("work", queue=f"q{n % 3}") for n in range(BACKLOG)])
     with connected(path) as connection:
-        for file in ("finding.sql", "writing.sql", "cleaning.sql", "objects.sql"):
+        for file in FILES:
             for name, statement in statements(PACKAGE, file).items():
                 if name in WHOLE_TABLES:
                     continue
@@ -223,15 +218,6 @@ async def test_every_lookup_goes_by_an_index(queue: Queue, path: Path) -> None:
                 given = named or [0] * statement.count("?")
                 plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", given).fetchall()
                 assert not [step for *_, step in plan if step.startswith("SCAN penstock_")], name
-
-
-async def test_a_claim_costs_the_same_whatever_the_depth(queue: Queue, path: Path) -> None:
-    """In steps of SQLite's machine, since a plan may name an index and walk all of it."""
-    steps: list[int] = []
-    for depth in (50, BACKLOG):
-        await queue.enqueue_many([NewJob("work", queue=f"q{n % 3}") for n in range(depth)])
-        steps.append(_steps(path, ("lanes", "candidates", "front", "lease_end")))
-    assert steps[1] <= steps[0] + 20, steps
 
 
 async def test_stats_cost_the_same_whatever_the_depth(queue: Queue, path: Path) -> None:
@@ -257,36 +243,9 @@ def _steps(path: Path, names: Sequence[str]) -> int:
         connection.set_progress_handler(step, 1)
         for name in names:
             statement = statements(PACKAGE, "finding.sql")[name]
-            given = {**dict.fromkeys(re.findall(r":([a-z_]+)", statement), 5), **CLAIM}
+            given = {**dict.fromkeys(re.findall(r":([a-z_]+)", statement), 5), "tenant": "default"}
             connection.execute(statement, given).fetchall()
         return taken
-
-
-@pytest.mark.parametrize(
-    ("queues", "types"),
-    [(None, None), (None, ("rare",)), (("one",), None), (("one",), ("rare",))],
-)
-async def test_a_claim_costs_the_same_whatever_is_not_asked_for(
-    queue: Queue, path: Path, queues: tuple[str, ...] | None, types: tuple[str, ...] | None
-) -> None:
-    """Many queues, and many jobs of other types ahead; in steps of SQLite's machine."""
-    wanted = Wanted("default", queues, frozenset(), types, 9e9, 1)
-    steps: list[int] = []
-    await queue.enqueue("work", queue="one")
-    for many in (5, BACKLOG):
-        await queue.enqueue_many([NewJob("work", queue=f"q{n}") for n in range(many)])
-        await queue.enqueue("rare", queue="one")
-        with connected(path) as connection:
-            taken = 0
-
-            def step() -> None:
-                nonlocal taken
-                taken += 1
-
-            connection.set_progress_handler(step, 1)
-            assert len(list(Finder(cast("Database", connection))._candidates(wanted))) == 1
-            steps.append(taken)
-    assert steps[1] <= steps[0] + 20, steps
 
 
 async def test_a_claim_finds_what_is_due_behind_more_urgent_jobs_that_are_not(

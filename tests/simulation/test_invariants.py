@@ -28,6 +28,7 @@ from penstock.kernel.events import (
 )
 from penstock.kernel.invariants import Call, Committed, Deletion, Stories, Violation
 from penstock.kernel.job import Lease, State
+from penstock.kernel.settings import DAY_SECONDS
 from penstock.kernel.state import QueueState
 
 AT = 1_800_000_000.0
@@ -257,6 +258,18 @@ def test_a_bad_log_is_seen(spoil: Callable[[Log], None]) -> None:
 @pytest.mark.parametrize("check", dict.fromkeys(c for _, c in BAD_LOGS.values()))
 def test_a_good_log_is_left_alone(check: Check) -> None:
     assert check(good_log()) == []
+
+
+def test_a_key_is_free_by_a_clock_that_is_further_on_than_its_window_is_long() -> None:
+    """In layout `tasks`: a day ahead when it is taken and when it is wanted, not in between."""
+    log = Log()
+    a_key_not_yet_free(log)
+    assert invariants.keys_are_unique(log.commits)
+    *first, ended, wanted = log.commits
+    noted = msgspec.structs.replace(ended, clock=ended.at - DAY_SECONDS)
+    assert not invariants.keys_are_unique([*first, noted, wanted])
+    also_noted = msgspec.structs.replace(wanted, clock=wanted.at - DAY_SECONDS)
+    assert invariants.keys_are_unique([*first, noted, also_noted])
 
 
 def test_claims_across_queues_are_compared_where_it_is_known_what_was_asked() -> None:

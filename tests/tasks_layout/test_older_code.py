@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock import Job, NewJob, Queue
-from penstock.engines.records.tasks.charter import FRESH_SECONDS
+from penstock.engines.records.tasks.charter import IDLE_SECONDS
 from penstock.engines.records.tasks.names import CHARTER, KEYS, LEASES, READY, task_key, task_name
 from penstock.errors import NewerFormat, OutcomeUnknown
 from penstock.kernel.commands import EndFilling, Expire
@@ -58,7 +58,7 @@ async def older(world: World, queue: Queue, key: str) -> tuple[Job, dict[str, by
     held = await claimed(queue, id="held")
     await queue.enqueue_many([NewJob("work", id="waiting", key="k")])
     await world.store.put(key, NEWER, Overwrite())
-    await world.clock.advance(FRESH_SECONDS + 1)
+    await world.clock.advance(IDLE_SECONDS + 1)
     return held, await contents(world)
 
 

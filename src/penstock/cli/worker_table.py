@@ -11,7 +11,7 @@ from penstock.cli.fitted import LEFT_OUT, FittedTable
 from penstock.cli.output import clean, duration, text
 from penstock.insights.serving import SHOWN_MAX, Unserved
 from penstock.insights.wording import counted
-from penstock.ports.backend import SILENT_SECONDS, WorkerRecord
+from penstock.ports.backend import WorkerRecord
 
 SHARDS_ALL: Final = 16
 
@@ -28,7 +28,7 @@ def worker_table(workers: list[WorkerRecord], now: float) -> FittedTable:
     )  # fmt: skip
     for worker in workers:
         silent = now - worker.seen_at
-        is_silent = silent > SILENT_SECONDS
+        is_silent = worker.is_silent(now)
         rows.add_row(
             worker.id,
             text("silent", "red") if is_silent else text(worker.state, "green"),

@@ -14,9 +14,11 @@ from msgspec import Struct
 from penstock.insights.checks import Check
 from penstock.kernel.job import State
 from penstock.kernel.state import QueueState
-from penstock.ports.backend import SILENT_SECONDS, QueueStats, WorkerRecord
+from penstock.ports.backend import QueueStats, WorkerRecord
 
 SHOWN_MAX: Final = 10
+WAITED_SECONDS: Final = 30.0
+"""What has been due for longer nobody seems to claim."""
 
 
 class Unserved(Struct, frozen=True):
@@ -49,7 +51,7 @@ def types_served(state: QueueState, workers: Sequence[WorkerRecord], now: float)
     oldest: dict[tuple[str, str, str], tuple[int, float]] = {}
     for tenancy in state.tenants.values():
         for job in tenancy.jobs.values():
-            if job.state is State.PENDING and job.run_at < now - SILENT_SECONDS:
+            if job.state is State.PENDING and job.run_at < now - WAITED_SECONDS:
                 count, since = oldest.get((tenancy.name, job.queue, job.type), (0, now))
                 name = (tenancy.name, job.queue, job.type)
                 oldest[name] = count + 1, min(since, job.run_at)
@@ -70,7 +72,7 @@ def types_served(state: QueueState, workers: Sequence[WorkerRecord], now: float)
 
 
 def _serves_now(worker: WorkerRecord, at: float) -> bool:
-    return worker.state == "running" and at - worker.seen_at <= SILENT_SECONDS
+    return worker.state == "running" and not worker.is_silent(at)
 
 
 def _age(since: float | None, at: float) -> float | None:

@@ -19,7 +19,6 @@ from penstock.kernel.events import EXPIRED
 from penstock.kernel.job import Job
 from penstock.kernel.plain import plain_seconds
 from penstock.kernel.settings import HOUR_SECONDS
-from penstock.ports.backend import SILENT_SECONDS
 from penstock.runtime.complaints import Complaints
 from penstock.runtime.services import Services
 from penstock.runtime.tasks import within
@@ -173,7 +172,7 @@ class Monitor:
     async def _forget_workers(self) -> None:
         """Says once of a worker that it is silent, and drops it when it has been for long."""
         now, workers = self._services.clock.now(), await self._queue.workers()
-        silent = {one.id: one for one in workers if now - one.seen_at > SILENT_SECONDS}
+        silent = {one.id: one for one in workers if one.is_silent(now)}
         for id, worker in silent.items():
             if id not in self._silent:
                 logger.warning(

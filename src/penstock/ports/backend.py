@@ -25,6 +25,10 @@ CancelledListener: TypeAlias = Callable[[Sequence[Cancelled] | None], None]
 """Told what was cancelled; None: something may have been, ask about those that matter."""
 
 
+REGISTRATION_SECONDS: Final = 10.0
+REGISTRATIONS_MISSED: Final = 3
+"""A worker that lives would have been heard of."""
+
 CALL_ITEMS_MAX: Final = 100_000
 CALL_BYTES_MAX: Final = 64 * 1024 * 1024
 """More than this no call may bring into a commit: a position has to number all of its events, and
@@ -66,6 +70,8 @@ class Capabilities(Struct, frozen=True):
     imports that are not admitted yet behind them. By name: that of their objects."""
     log_retention_seconds: float = WEEK_SECONDS
     """How long events are kept unless it is configured."""
+    registration_seconds: float = REGISTRATION_SECONDS
+    """How often workers say that they are there: less often where every request is paid for."""
     works_when_full: bool = False
     """Where there is no room left only what adds is refused: jobs that are there can be claimed,
     kept, ended and vacuumed."""
@@ -159,10 +165,6 @@ class Filter(Struct, frozen=True, omit_defaults=True):
         )
 
 
-SILENT_SECONDS: Final = 30.0
-"""Three registrations missed: a worker that lives would have been heard of."""
-
-
 class WorkerRecord(Struct, frozen=True):
     """A worker as it last described itself."""
 
@@ -183,6 +185,12 @@ class WorkerRecord(Struct, frozen=True):
     """Layout `tasks`: those that it claims from."""
     busy: int = 0
     """How much of its concurrency is taken: by jobs, and by threads that outlived theirs."""
+    registration_seconds: float = REGISTRATION_SECONDS
+    """How often it says so."""
+
+    def is_silent(self, at: float) -> bool:
+        """Whether it has probably died."""
+        return at - self.seen_at > REGISTRATIONS_MISSED * self.registration_seconds
 
     def serves(self, queue: str, type: str) -> bool:
         """Whether it claims jobs of this type from this queue."""

@@ -17,7 +17,6 @@ from penstock.runtime.tasks import first_of, within
 
 logger = logging.getLogger(__name__)
 
-REGISTRATION_SECONDS: Final = 10.0
 RUNNING_SHOWN_MAX: Final = 100
 FAREWELL_SECONDS_MAX: Final = 5.0
 """A worker that stops does not wait longer for a store that is away."""
@@ -43,7 +42,8 @@ class Registration:
         while True:
             self._changed.clear()
             await self._say(self._describe())
-            await first_of(self._services.clock.sleep(REGISTRATION_SECONDS), self._changed.wait())
+            seconds = self._queue.capabilities.registration_seconds
+            await first_of(self._services.clock.sleep(seconds), self._changed.wait())
 
     async def end(self) -> None:
         farewell = self._queue.unregister(self._describe().id)

@@ -336,6 +336,7 @@ class Worker:
             running=self.running[:RUNNING_SHOWN_MAX],
             counters=asdict(self.counters),
             types=None if self._types is None else sorted(self._types),
+            registration_seconds=queue.capabilities.registration_seconds,
         )
 
     # Stopping

@@ -58,4 +58,5 @@ def task_capabilities(store: ObjectStore, *, versions: bool, shards: Sequence[st
         shards="".join(shards),
         selection="bounded",
         listing="by_name",
+        registration_seconds=60.0,
     )

@@ -36,7 +36,7 @@ from penstock.kernel.invariants.record import (
     job_events,
 )
 from penstock.kernel.job import State
-from penstock.kernel.stamps import next_stamp, stamp_of
+from penstock.kernel.stamps import Stamp, next_stamp, stamp_of
 
 
 def lives_begin_once(log: Iterable[Committed]) -> list[Violation]:
@@ -197,16 +197,24 @@ class _Holder(Struct):
     life: int
     at: float
     until: float
+    stamp: Stamp
+    """Of the last that happened to it."""
     is_live: bool = True
 
-    def keeps_from(self, event: Enqueued | Replayed) -> bool:
+    def keeps_from(self, event: Enqueued | Replayed, clock: float) -> bool:
+        """By its own time and by that of the other: where jobs have no common time, they differ.
+
+        One that began after what comes after it was written to by a clock that was ahead. And to
+        whoever has such a clock a day has passed since another one was noted there, so that what
+        was to last for seconds is over.
+        """
         if self.life == event.life:
             return False
         if self.is_live:
             return True
-        # It passes to the next life of its id. And where jobs have no common time, one that began
-        # after what comes after it was written to by a clock that was ahead.
-        return self.id != event.id and self.at <= event.at < self.until
+        has_time = max(event.at, next_stamp(self.stamp, clock).at) < self.until
+        # It passes to the next life of its id.
+        return self.id != event.id and self.at <= event.at and has_time
 
 
 def keys_are_unique(log: Iterable[Committed]) -> list[Violation]:
@@ -225,16 +233,16 @@ def keys_are_unique(log: Iterable[Committed]) -> list[Violation]:
             continue
         key, until = keyed[job]
         scope = (event.tenant, event.queue, event.type, key)
+        stamp, holder = stamp_of(commit.at, commit.clock), holders.get(scope)
         if isinstance(event, Adopted) and event.state.is_terminal:
             continue  # what it may still hold was carried by itself
         if isinstance(event, Enqueued | Replayed):
-            holder = holders.get(scope)
-            if holder is not None and holder.keeps_from(event):
+            if holder is not None and holder.keeps_from(event, stamp.clock):
                 found.append(about(10, commit, event, f"its key {key!r} is held by {holder.id!r}"))
-            holders[scope] = _Holder(event.id, event.life, event.at, until)
-        elif isinstance(event, Completed | Failed | Cancelled):
-            holder = holders.get(scope)
-            if holder is not None and holder.life == event.life:
+            holders[scope] = _Holder(event.id, event.life, event.at, until, stamp)
+        elif holder is not None and holder.life == event.life:
+            holder.stamp = stamp
+            if isinstance(event, Completed | Failed | Cancelled):
                 holder.is_live = False
     return found
 

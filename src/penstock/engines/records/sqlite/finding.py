@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from heapq import merge
-from itertools import groupby, islice
+from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from penstock.engines.records.sqlite.database import Database
-from penstock.engines.records.statements import page_of, statements, times_of_survey
+from penstock.engines.records.sqlite.lanes import PLACES, Lanes, as_json, shelf_at
+from penstock.engines.records.sqlite.lists import Lists
+from penstock.engines.records.statements import statements, times_of_survey
+from penstock.errors import Corrupt
 from penstock.kernel.departures import Departed
 from penstock.kernel.job import State
 from penstock.kernel.tenancy import Hold, Scope
@@ -34,20 +35,20 @@ from penstock.ports.records import (
 from penstock.wire.packed import unpack
 
 _SQL: Final = statements(__package__, "finding.sql")
-_json: Final = msgspec.json.Encoder()
+_PLAIN: Final = b"{"
+"""What a body begins with that is not packed."""
 
-Row: TypeAlias = tuple[Any, ...]
-"""life, version, shelf, tenant, queue, type, key, body"""
-Lane: TypeAlias = tuple[str | None, str, int, float]
-"""queue (None: all of them), type, priority, and when its first record is due"""
-
-_BEFORE_ALL: Final = -(2**63)
-"""A priority that nobody can have."""
+Row: TypeAlias = tuple[int, int, int, str | None, bytes]
+"""life, version, place, key, body"""
 
 
 class Finder:
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._lanes = Lanes(database)
+        self._lists = Lists(database)
+        self.places: dict[int, int] = {}
+        """Of the records that were found last, by life."""
 
     def head(self) -> Head:
         commit, at, clock, completed, charter, charter_version = self._rows("head")[0]
@@ -59,31 +60,31 @@ class Finder:
         for front in need.fronts:
             _add(rows, self._front(front))
         for tenant, ids in _by_tenant(need.ids):
-            _add(rows, self._rows("by_id", {"tenant": tenant, "ids": _encode(ids)}))
+            _add(rows, self._rows("by_id", {"tenant": tenant, "ids": as_json(ids)}))
         for tenant, claims in _by_tenant(need.operations):
-            _add(rows, self._rows("by_claim", {"tenant": tenant, "claims": _encode(claims)}))
+            _add(rows, self._rows("by_claim", {"tenant": tenant, "claims": as_json(claims)}))
         for wanted in need.wanted:
-            lives = [life for _, life in self._candidates(wanted)]
-            _add(rows, self._rows("by_life", {"lives": _encode(lives)}))
+            _add(rows, self._candidates(wanted))
         if need.may_be_idle and not rows:
             return NOTHING
         for front in need.riding:
             _add(rows, self._front(front))
         holds = self._holds(rows, need.keys)
+        self.places = {life: place for life, _, place, _, _ in rows.values()}
         records = [
-            Stored(row[0], row[1], row[2], unpack(f"the record of life {row[0]}", row[7]))
-            for row in rows.values()
+            Stored(life, version, shelf_at(place), _unpacked(life, body))
+            for life, version, place, _, body in rows.values()
         ]
         departed = [
             one
             for tenant, ids in _by_tenant(need.departed)
-            for one in self._remembered("departed", {"tenant": tenant, "ids": _encode(ids)})
+            for one in self._remembered("departed", {"tenant": tenant, "ids": as_json(ids)})
         ]
         return Found(commit, records, holds, departed)
 
     def next_due(self, wanted: Wanted) -> Due:
-        due = [lane[3] for lane in self._lanes(wanted)]
-        return Due(min(due, default=None), self._rows("lease_end")[0][0])
+        lease_end = self._rows("lease_end", {"place": PLACES[Shelf.RUNNING]})[0][0]
+        return Due(self._lanes.next_due(wanted), lease_end)
 
     def survey(self, tenant: str, at: float) -> Survey:
         counts = [
@@ -97,23 +98,7 @@ class Finder:
         return Survey(head.commit, counts, waiting, size)
 
     def listing(self, asked: PageAsked) -> Page:
-        given = {
-            "tenant": asked.tenant,
-            "queue": asked.queue,
-            "type": asked.type,
-            "after": asked.after,
-            "until": asked.until,
-            "most": asked.looks_at,
-        }
-        return page_of(
-            asked,
-            [
-                self._rows("listing_of_running", given)
-                if shelf == Shelf.RUNNING
-                else self._rows("listing", {**given, "shelf": shelf})
-                for shelf in asked.shelves
-            ],
-        )
+        return self._lists.page(asked)
 
     def tenants(self) -> list[str]:
         return [row[0] for row in self._rows("tenants")]
@@ -160,89 +145,54 @@ class Finder:
         ]
 
     def _front(self, front: Front) -> list[Row]:
-        asked = {"shelf": front.shelf.value, "until": front.until, "most": front.most}
+        asked = {"place": PLACES[front.shelf], "until": front.until, "most": front.most}
         rows = self._rows("front", asked)
         if len(rows) < front.least:
             rows = self._rows("front", {**asked, "until": float("inf"), "most": front.least})
         return rows
 
-    def _lanes(self, wanted: Wanted) -> Iterator[Lane]:
-        """Where to look for what is wanted: a step or two in an index for each."""
-        if wanted.queues is None and wanted.paused:
-            # Only lane by lane those of the paused queues are not in the way.
-            for lane in self._rows("lanes", {"tenant": wanted.tenant}):
-                queue, type = lane[:2]
-                if queue not in wanted.paused and (wanted.types is None or type in wanted.types):
-                    yield lane
-            return
-        queues = (None,) if wanted.queues is None else dict.fromkeys(wanted.queues)
-        for queue in queues:
-            if queue not in wanted.paused:
-                for type in self._types(wanted, queue):
-                    yield from self._lanes_of(wanted.tenant, queue, type)
-
-    def _types(self, wanted: Wanted, queue: str | None) -> Iterator[str]:
-        if wanted.types is not None:
-            yield from dict.fromkeys(wanted.types)
-            return
-        name = "next_type" if queue is None else "next_type_of_queue"
-        asked = {"tenant": wanted.tenant, "queue": queue, "type": ""}
-        while rows := self._rows(name, asked):
-            yield rows[0][0]
-            asked["type"] = rows[0][0]
-
-    def _lanes_of(self, tenant: str, queue: str | None, type: str) -> Iterator[Lane]:
-        name = "next_lane_of_type" if queue is None else "next_lane"
-        asked = {"tenant": tenant, "queue": queue, "type": type, "priority": _BEFORE_ALL}
-        while rows := self._rows(name, asked):
-            [(priority, due_at)] = rows
-            yield queue, type, priority, due_at
-            asked["priority"] = priority
-
-    def _candidates(self, wanted: Wanted) -> Iterator[tuple[float, int]]:
-        """The first ones in claim order: priority by priority, the lanes of each merged."""
-        left = wanted.count
-        lanes = sorted(self._lanes(wanted), key=lambda lane: lane[2])
-        for _, of_priority in groupby(lanes, key=lambda lane: lane[2]):
-            due = [lane for lane in of_priority if lane[3] <= wanted.due_by]
-            found = islice(merge(*(self._first(wanted, lane, left) for lane in due)), left)
-            for candidate in found:
-                yield candidate
-                left -= 1
-            if left == 0:
-                return
-
-    def _first(self, wanted: Wanted, lane: Lane, count: int) -> list[tuple[float, int]]:
-        return self._rows(
-            "candidates_of_type" if lane[0] is None else "candidates",
-            {**_of_lane(wanted.tenant, lane), "due_by": wanted.due_by, "count": count},
-        )
+    def _candidates(self, wanted: Wanted) -> list[Row]:
+        lanes = self._lanes.first(wanted)
+        if not lanes:
+            return []
+        if len(lanes) == 1:
+            _, _, first, place = lanes[0]
+            asked = {"place": place, "until": wanted.due_by, "most": wanted.count}
+            rows = self._rows("front", asked)
+            is_whole = bool(rows) and rows[0][0] == first
+        else:
+            lives = self._lanes.lives_in(lanes, wanted)
+            rows = self._rows("by_life", {"lives": as_json(lives)})
+            is_whole = len(rows) == len(lives) and all(row[2] > 0 for row in rows)
+        if not is_whole:
+            raise Corrupt(self._database.name, "a lane does not begin with the record it names")
+        return rows
 
     def _holds(self, rows: dict[int, Row], keys: Iterable[tuple[str, Scope]]) -> list[KeyHold]:
         """Of these keys and of those of the rows; their holders are added to the rows."""
-        scopes = dict.fromkeys(keys)
-        for _, _, _, tenant, queue, type, key, _ in rows.values():
-            if key is not None:
-                scopes[tenant, (queue, type, key)] = None
-        holds: list[KeyHold] = []
-        for tenant, scope in scopes:
-            queue, type, key = scope
+        found: list[tuple[Any, ...]] = []
+        for tenant, (queue, type, key) in keys:
             asked = {"tenant": tenant, "queue": queue, "type": type, "key": key}
-            for id, life, until, lapses_at in self._rows("hold", asked):
-                holds.append(KeyHold(tenant, scope, Hold(id, life, until), lapses_at))
+            found += self._rows("hold", asked)
+        for life, _, _, own_key, _ in rows.values():
+            if own_key is not None:
+                found += self._rows("hold_of_key_of", {"life": life})
+        holds = [
+            KeyHold(tenant, (queue, type, key), Hold(id, life, until), lapses_at)
+            for tenant, queue, type, key, id, life, until, lapses_at in dict.fromkeys(found)
+        ]
         missing = [held.hold.life for held in holds if held.hold.life not in rows]
         if missing:
-            _add(rows, self._rows("by_life", {"lives": _encode(missing)}))
+            _add(rows, self._rows("by_life", {"lives": as_json(missing)}))
         return holds
+
+
+def _unpacked(life: int, body: bytes) -> bytes:
+    return body if body[:1] == _PLAIN else unpack(f"the record of life {life}", body)
 
 
 def _operations(text: str) -> tuple[str, ...]:
     return msgspec.json.decode(text, type=tuple[str, ...])
-
-
-def _of_lane(tenant: str, lane: Lane) -> dict[str, Any]:
-    queue, type, priority, _ = lane
-    return {"tenant": tenant, "queue": queue, "type": type, "priority": priority}
 
 
 def _add(rows: dict[int, Row], more: Iterable[Row]) -> None:
@@ -255,7 +205,3 @@ def _by_tenant(items: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, list[Any
     for tenant, item in items:
         groups[tenant].append(item)
     return groups.items()
-
-
-def _encode(values: list[Any]) -> str:
-    return _json.encode(values).decode()

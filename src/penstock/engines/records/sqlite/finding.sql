@@ -2,173 +2,77 @@
 -- Where the queue is.
 SELECT commit_number, at, clock, completed, charter, charter_version FROM penstock_head;
 
+-- name: record
+-- A part of others: what is read of a record.
+job.life, job.version, job.place, job.key, job.body
+
 -- name: by_id
 -- The records of one tenant with these ids. Parameters: tenant, ids (JSON).
-SELECT life, version, shelf, tenant, queue, type, key, body
+SELECT {record}
 FROM (SELECT value FROM json_each(:ids)) AS wanted
-CROSS JOIN penstock_jobs ON tenant = :tenant AND id = wanted.value;
+CROSS JOIN penstock_jobs AS job ON job.tenant = :tenant AND job.id = wanted.value;
 
 -- name: by_claim
 -- The running records of one tenant that these claims have. Parameters: tenant, claims (JSON).
-SELECT life, version, shelf, tenant, queue, type, key, body
+SELECT {record}
 FROM (SELECT value FROM json_each(:claims)) AS wanted
-CROSS JOIN penstock_jobs INDEXED BY penstock_claimed ON claim = wanted.value
-WHERE tenant = :tenant;
+CROSS JOIN penstock_jobs AS job INDEXED BY penstock_claimed ON job.claim = wanted.value
+WHERE job.tenant = :tenant;
 
 -- name: by_life
 -- The records of these lives. Parameters: lives (JSON).
-SELECT life, version, shelf, tenant, queue, type, key, body
+SELECT {record}
 FROM (SELECT value FROM json_each(:lives)) AS wanted
-CROSS JOIN penstock_jobs ON life = wanted.value;
+CROSS JOIN penstock_jobs AS job ON job.life = wanted.value;
 
 -- name: front
--- The first records of a shelf, up to a time. Parameters: shelf, until, most.
-SELECT life, version, shelf, tenant, queue, type, key, body
-FROM penstock_jobs INDEXED BY penstock_kept
-WHERE shelf = :shelf AND kept_at <= :until
-ORDER BY kept_at, life LIMIT :most;
+-- The first records of a place, up to a time. Parameters: place, until, most.
+SELECT {record}
+FROM penstock_jobs AS job INDEXED BY penstock_placed
+WHERE job.place = :place AND job.at <= :until
+ORDER BY job.at, job.life LIMIT :most;
 
--- name: next_type
--- The first type after another that has pending records. Parameters: tenant, type.
-SELECT type FROM penstock_jobs INDEXED BY penstock_ready
-WHERE tenant = :tenant AND type > :type AND due_at IS NOT NULL
-ORDER BY type LIMIT 1;
+-- name: hold_of_key_of
+-- The key of a record, and who holds it. Parameters: life.
+SELECT hold.tenant, hold.queue, hold.type, hold.key, hold.id, hold.life, hold.until, hold.lapses_at
+FROM penstock_jobs AS job JOIN penstock_holds AS hold
+ON hold.tenant = job.tenant AND hold.queue = job.queue AND hold.type = job.type
+    AND hold.key = job.key
+WHERE job.life = :life;
 
--- name: next_lane_of_type
--- Of one type in all queues: the first priority after another, and when the first record of it is
--- due. Parameters: tenant, type, priority.
-SELECT priority, due_at FROM penstock_jobs INDEXED BY penstock_ready
-WHERE tenant = :tenant AND type = :type AND priority > :priority AND due_at IS NOT NULL
-ORDER BY priority, due_at LIMIT 1;
+-- name: hold
+-- Who holds a key. Not many at once as JSON, which can't carry every character that a key may have.
+-- Parameters: tenant, queue, type, key.
+SELECT tenant, queue, type, key, id, life, until, lapses_at FROM penstock_holds
+WHERE tenant = :tenant AND queue = :queue AND type = :type AND key = :key;
 
--- name: candidates_of_type
--- The first records of one type and priority in all queues that are due. Parameters: tenant, type,
--- priority, due_by, count.
-SELECT due_at, life FROM penstock_jobs INDEXED BY penstock_ready
-WHERE tenant = :tenant AND type = :type AND priority = :priority AND due_at <= :due_by
-ORDER BY due_at, life LIMIT :count;
-
--- name: next_type_of_queue
--- The first type after another that has pending records in a queue. Parameters: tenant, queue, type.
-SELECT type FROM penstock_jobs INDEXED BY penstock_pending
-WHERE tenant = :tenant AND queue = :queue AND type > :type AND due_at IS NOT NULL
-ORDER BY type LIMIT 1;
-
--- name: next_lane
--- Of one queue and type: the first priority after another, and when the first record of it is due.
--- Parameters: tenant, queue, type, priority.
-SELECT priority, due_at FROM penstock_jobs INDEXED BY penstock_pending
-WHERE tenant = :tenant AND queue = :queue AND type = :type AND priority > :priority
-    AND due_at IS NOT NULL
-ORDER BY priority, due_at LIMIT 1;
-
--- name: each_lane
--- A part of others: each (queue, type, priority) that has pending records, and when its first is due:
--- a step or three in the index per lane, whatever is in it. Parameters: tenant.
-WITH RECURSIVE lane (life, queue, type, priority, due_at) AS (
-    SELECT * FROM (
-        SELECT life, queue, type, priority, due_at
-        FROM penstock_jobs INDEXED BY penstock_pending
-        WHERE tenant = :tenant AND due_at IS NOT NULL
-        ORDER BY queue, type, priority, due_at LIMIT 1
-    )
-    UNION ALL
-    SELECT next.life, next.queue, next.type, next.priority, next.due_at
-    FROM lane JOIN penstock_jobs AS next ON next.life = coalesce(
-        -- SQLite seeks by the first column of a compared row only, so each has its own seek.
-        (
-            SELECT life FROM penstock_jobs INDEXED BY penstock_pending
-            WHERE tenant = :tenant AND due_at IS NOT NULL
-                AND queue = lane.queue AND type = lane.type AND priority > lane.priority
-            ORDER BY priority, due_at LIMIT 1
-        ), (
-            SELECT life FROM penstock_jobs INDEXED BY penstock_pending
-            WHERE tenant = :tenant AND due_at IS NOT NULL
-                AND queue = lane.queue AND type > lane.type
-            ORDER BY type, priority, due_at LIMIT 1
-        ), (
-            SELECT life FROM penstock_jobs INDEXED BY penstock_pending
-            WHERE tenant = :tenant AND due_at IS NOT NULL AND queue > lane.queue
-            ORDER BY queue, type, priority, due_at LIMIT 1
-        )
-    )
-)
-
--- name: lanes
--- All of them, for claims that name no queue while some are paused. Parameters: tenant.
-{each_lane}
-SELECT queue, type, priority, due_at FROM lane;
-
--- name: candidates
--- The first records of one lane that are due. Parameters: tenant, queue, type, priority, due_by,
--- count.
-SELECT due_at, life FROM penstock_jobs INDEXED BY penstock_pending
-WHERE tenant = :tenant AND queue = :queue AND type = :type AND priority = :priority
-    AND due_at <= :due_by
-ORDER BY due_at, life LIMIT :count;
+-- name: lease_end
+-- When the first lease runs out. Parameters: place (of what runs).
+SELECT min(at) FROM penstock_jobs INDEXED BY penstock_placed WHERE place = :place;
 
 -- name: waiting
 -- Of each type with pending records, by queue: how many, when the earliest is due, and how many are
 -- not yet: from counters, and a few steps in the index per lane. What is not due yet is counted by
 -- minutes, but for the minute that goes on. Parameters: tenant, at, minute (the one that goes on),
 -- next_minute_at.
-{each_lane}, type_ (queue, type, oldest_at, soon) AS (
-    SELECT queue, type, min(due_at), sum((
-        SELECT count(*) FROM penstock_jobs AS job INDEXED BY penstock_pending
-        WHERE job.tenant = :tenant AND job.queue = lane.queue AND job.type = lane.type
-            AND job.priority = lane.priority AND job.due_at > :at AND job.due_at < :next_minute_at
-    ))
-    FROM lane GROUP BY queue, type
-)
 SELECT
-    queue, type,
+    lane.queue, lane.type,
     (
         SELECT now - gone FROM penstock_counts AS count
-        WHERE count.tenant = :tenant AND count.queue = type_.queue AND count.type = type_.type
+        WHERE count.tenant = :tenant AND count.queue = lane.queue AND count.type = lane.type
             AND count.state = 'pending'
     ),
-    oldest_at,
-    soon + (
+    min(lane.first_at),
+    sum((
+        SELECT count(*) FROM penstock_jobs AS job INDEXED BY penstock_placed
+        WHERE job.place = lane.number AND job.at > :at AND job.at < :next_minute_at
+    )) + (
         SELECT coalesce(sum(records), 0) FROM penstock_due AS due
-        WHERE due.tenant = :tenant AND due.queue = type_.queue AND due.type = type_.type
+        WHERE due.tenant = :tenant AND due.queue = lane.queue AND due.type = lane.type
             AND due.minute > :minute
     )
-FROM type_ ORDER BY queue, type;
-
--- name: hold
--- Who holds a key. Not many at once as JSON, which can't carry every character that a key may have.
--- Parameters: tenant, queue, type, key.
-SELECT id, life, until, lapses_at FROM penstock_holds
-WHERE tenant = :tenant AND queue = :queue AND type = :type AND key = :key;
-
--- name: lease_end
--- When the first lease runs out.
-SELECT min(kept_at) FROM penstock_jobs INDEXED BY penstock_kept
-WHERE shelf = 'running' AND kept_at IS NOT NULL;
-
--- name: listed_columns
--- Of a record: its life, and its body if it is of a queue and type; NULL matches all.
-life,
-CASE
-    WHEN (:queue IS NULL OR queue = :queue) AND (:type IS NULL OR type = :type) THEN body
-END
-
--- name: listing
--- The first of one tenant's records on a shelf, behind a life and up to another. Parameters: tenant,
--- shelf, queue, type, after, until, most.
-SELECT {listed_columns}
-FROM penstock_jobs INDEXED BY penstock_listed
-WHERE tenant = :tenant AND shelf = :shelf AND shelf <> 'running'
-    AND life > :after AND life <= :until
-ORDER BY life LIMIT :most;
-
--- name: listing_of_running
--- The same of those that run. Parameters: tenant, queue, type, after, until, most.
-SELECT {listed_columns}
-FROM penstock_jobs INDEXED BY penstock_kept
-WHERE shelf = 'running' AND kept_at IS NOT NULL AND tenant = :tenant
-    AND life > :after AND life <= :until
-ORDER BY life LIMIT :most;
+FROM penstock_lanes AS lane WHERE lane.tenant = :tenant
+GROUP BY lane.queue, lane.type ORDER BY lane.queue, lane.type;
 
 -- name: size
 -- How large the file is.

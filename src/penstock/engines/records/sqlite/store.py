@@ -110,7 +110,7 @@ class SqliteStore:
                 head = self._finder.head()
                 change = decide(self._finder.find(ask(head), head.commit + 1))
                 if change is not None:
-                    self._writer.write(change)
+                    self._writer.write(change, self._finder.places)
         except Conflict:
             return False
         return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -11,11 +11,12 @@ from msgspec.structs import astuple
 
 from penstock.engines.records.bodies import kept_body
 from penstock.engines.records.sqlite.database import Database
+from penstock.engines.records.sqlite.lanes import LaneChanges
 from penstock.engines.records.statements import statements
 from penstock.kernel.departures import Departed
 from penstock.kernel.events import commit_of
 from penstock.ports.counters import minute_of
-from penstock.ports.records import Change, Departure, HoldChange, Put, Remembered, Shelf, Unheard
+from penstock.ports.records import Change, Departure, HoldChange, Put, Remembered, Unheard
 from penstock.wire.packed import pack
 
 _SQL: Final = statements(__package__, "writing.sql")
@@ -29,15 +30,19 @@ class Writer:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def write(self, change: Change) -> None:
-        """Within a transaction of the caller's."""
-        commit = change.commit
+    def write(self, change: Change, places: Mapping[int, int]) -> None:
+        """Within a transaction of the caller's; `places` are those of the records it has found."""
+        commit, lanes = change.commit, LaneChanges(self._database, places)
+        for gone in change.removals:
+            lanes.remove(gone.life)
+        begun, going_on = _inserts(change.puts, commit, lanes), _updates(change.puts, commit, lanes)
         self._each("remove_job", [(one.life, one.version) for one in change.removals], exact=True)
         try:
-            self._each("insert_job", _inserts(change.puts, commit))
+            self._each("insert_job", begun)
         except sqlite3.IntegrityError as error:
             raise Conflict from error
-        self._each("update_job", _updates(change.puts, commit), exact=True)
+        self._each("update_job", going_on, exact=True)
+        lanes.settle()
         self._write_holds(change.holds)
         self._compare_remembered(change.unheard)
         self._each("count", [
@@ -89,25 +94,25 @@ class Writer:
             raise Conflict
 
 
-def _inserts(puts: Sequence[Put], commit: int) -> list[tuple[Any, ...]]:
+def _inserts(puts: Sequence[Put], commit: int, lanes: LaneChanges) -> list[tuple[Any, ...]]:
     return [
-        (one.life, commit, one.tenant, one.id, one.queue, one.type, one.key, one.priority,
-         one.shelf.value, *_times(one.shelf, one.at), one.claim, one.body)
-        for one in (put.record for put in puts if put.found is None)
+        (one.life, commit, lanes.place_of(one), one.at, one.tenant, one.id, one.queue, one.type,
+         one.key, one.claim, one.body)
+        for one in [put.record for put in puts if put.found is None]
     ]  # fmt: skip
 
 
-def _updates(puts: Sequence[Put], commit: int) -> list[tuple[Any, ...]]:
-    return [
-        (commit, put.record.shelf.value, *_times(put.record.shelf, put.record.at),
-         put.record.claim, kept_body(put.record, len(puts)), put.record.life, put.found)
-        for put in puts if put.found is not None
-    ]  # fmt: skip
-
-
-def _times(shelf: Shelf, at: float) -> tuple[float | None, float | None]:
-    """`due_at` and `kept_at`: each record is in one of the two indexes."""
-    return (at, None) if shelf is Shelf.PENDING else (None, at)
+def _updates(puts: Sequence[Put], commit: int, lanes: LaneChanges) -> list[tuple[Any, ...]]:
+    rows: list[tuple[Any, ...]] = []
+    for put in puts:
+        if put.found is not None:
+            one = put.record
+            lanes.leave(one)
+            rows.append((
+                commit, lanes.place_of(one), one.at, one.claim, kept_body(one, len(puts)),
+                one.life, put.found,
+            ))  # fmt: skip
+    return rows
 
 
 def _remembered(one: Remembered) -> tuple[Any, ...]:

@@ -5,13 +5,13 @@ DELETE FROM penstock_jobs WHERE life = ? AND version = ?;
 -- name: insert_job
 -- A life begins; refused if its id is taken. Parameters: as the columns.
 INSERT INTO penstock_jobs
-    (life, version, tenant, id, queue, type, key, priority, shelf, due_at, kept_at, claim, body)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    (life, version, place, at, tenant, id, queue, type, key, claim, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: update_job
--- A life goes on. Parameters: the new version, shelf, due_at, kept_at, claim and body; then the
--- life and the version that is replaced.
-UPDATE penstock_jobs SET version = ?, shelf = ?, due_at = ?, kept_at = ?, claim = ?, body = ?
+-- A life goes on. Parameters: the new version, place, at, claim and body; then the life and the
+-- version that is replaced.
+UPDATE penstock_jobs SET version = ?, place = ?, at = ?, claim = ?, body = ?
 WHERE life = ? AND version = ?;
 
 -- name: free_key

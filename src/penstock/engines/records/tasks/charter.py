@@ -50,6 +50,8 @@ from penstock.wire.task import (
 logger = logging.getLogger(__name__)
 
 FRESH_SECONDS: Final = 5.0
+IDLE_SECONDS: Final = 120.0
+"""How old it may be for those who find nothing to do. They read it before they do something."""
 EVENTS_KEPT: Final = 1_000
 NOTE_SECONDS: Final = 300.0
 """How old the time that was noted gets, or up to twice that: not all who write note it at once."""
@@ -112,10 +114,21 @@ class CharterStore:
             self._watch_deletion()
 
     async def keep_fresh(self) -> None:
-        is_old = self._services.clock.elapsed() - self._read_at > FRESH_SECONDS
         # Of a closed queue nobody is told anything but that, so it has to be true.
-        if is_old or self.move is not None:
+        if self._age_seconds > FRESH_SECONDS or self.move is not None:
             await self.refresh()
+
+    async def keep_fresh_for_looks(self) -> None:
+        """For those who read it again before they take what they find.
+
+        What is paused or closed may not be any more, and they would find nothing.
+        """
+        if self._age_seconds > IDLE_SECONDS or self.current.paused or self.move is not None:
+            await self.keep_fresh()
+
+    @property
+    def _age_seconds(self) -> float:
+        return self._services.clock.elapsed() - self._read_at
 
     @property
     def move(self) -> Move | None:

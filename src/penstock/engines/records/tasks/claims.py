@@ -77,6 +77,8 @@ class _Attempt(Struct):
     """What the same claim was given before: then nothing is taken."""
     paused: Mapping[str, Sequence[str]]
     """By what it was decided what is wanted."""
+    was_due: bool = False
+    """Whether something was, of what was asked for, or may be and is paused."""
     is_over: bool = False
     """It is not so, or no longer: then there is no use in reading more tasks."""
 
@@ -120,10 +122,14 @@ class Claims:
     async def _win_by_the_charter(self, command: Claim, again: Awaitable[list[Job]]) -> list[Job]:
         """Nothing only if there is nothing to be had as the charter is now."""
         while True:
-            attempt = _Attempt(command, again, self._charter.current.paused)
+            paused = self._charter.current.paused
+            attempt = _Attempt(command, again, paused, was_due=bool(paused))
             won = await self._win(attempt)
             if won:
                 return won
+            if not attempt.was_due:
+                # Whatever the charter says by now: there is nothing that it could be about.
+                return []
             await self._charter.refresh()
             self._charter.require_open()
             if self._charter.current.paused == attempt.paused:
@@ -255,6 +261,9 @@ class Claims:
             picks = self._pick(wanted, missing)
             if not picks:
                 return
+            attempt.was_due = True
+            await self._charter.keep_fresh()
+            self._charter.require_open()
             # Not the spare ones: another claim, which finds nothing else, may have those.
             names = {entry.name for entry in picks[:missing]}
             self._under_way |= names

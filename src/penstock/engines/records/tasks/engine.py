@@ -116,9 +116,7 @@ class TasksEngine(CommitWaits):
         self._shards = shards
         self._known = Known(store, self._turns, self._clock)
         self._sweeper = Sweeper(store, self._index, self._turns, self._known, self._clock)
-        self._expiry = Expiry(
-            self._index, self._turns, self._clock, services, lambda: self.settings
-        )
+        self._expiry = Expiry(self._index, self._turns, self._clock, services, self._charter)
         self._mover = Mover(store, self._turns, self._charter, decider, self._clock)
         scanner = Scanner(store, self._turns, services, mode)
         self._claims = Claims(
@@ -179,12 +177,10 @@ class TasksEngine(CommitWaits):
     async def _perform(self, command: AnyCommand) -> Any:
         match command:
             case Claim():
-                await self._ready()
-                self._charter.require_open()
+                await self._ready_to_look()
                 return await self._claims.take(command)
             case Expire():
-                await self._ready()
-                self._charter.require_open()
+                await self._ready_to_look()
                 return await self._expiry.run()
             case Pause() | Resume() | Configure() | Sweep() | MoveConsumer() | DropConsumer():
                 await self._require_time()
@@ -335,6 +331,13 @@ class TasksEngine(CommitWaits):
         await self._charter.keep_fresh()
         await self._charter.note_set_back()
 
+    async def _ready_to_look(self) -> None:
+        """For those who read the charter again before they take what they have found."""
+        await self._require_time()
+        await self._charter.keep_fresh_for_looks()
+        await self._charter.note_set_back()
+        self._charter.require_open()
+
     async def _ready_for_care(self) -> None:
         """What is tidied is as of now, with everything recorded that is dead by then."""
         self._require_open()
@@ -356,7 +359,7 @@ class TasksEngine(CommitWaits):
         self, tenant: str, queues: Sequence[str] | None, types: Sequence[str] | None
     ) -> float:
         at = self._clock.now()
-        await self._charter.keep_fresh()
+        await self._charter.keep_fresh_for_looks()
         pending = await self._claims.next_due(self._claims.wanted(tenant, queues, types))
         lease_end = inf if self._expiry.next_end is None else self._expiry.next_end
         expires_at = lease_end + self.settings.clock_skew_seconds

@@ -7,11 +7,11 @@ looks files it anew under its true end.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from math import inf
 from typing import Final
 
 from penstock.engines.calibration import CommitClock
+from penstock.engines.records.tasks.charter import CharterStore
 from penstock.engines.records.tasks.documents import Kept, in_parallel
 from penstock.engines.records.tasks.index import Index, entry_of, is_stale
 from penstock.engines.records.tasks.names import Leased, task_key
@@ -25,7 +25,6 @@ from penstock.engines.records.tasks.turns import Turns
 from penstock.errors import Corrupt
 from penstock.kernel.commands import Expire
 from penstock.kernel.job import State
-from penstock.kernel.settings import Settings
 from penstock.runtime.services import Services
 from penstock.wire.task import Task
 
@@ -42,13 +41,13 @@ class Expiry:
         turns: Turns,
         clock: CommitClock,
         services: Services,
-        settings: Callable[[], Settings],
+        charter: CharterStore,
     ) -> None:
         self._index = index
         self._turns = turns
         self._clock = clock
         self._services = services
-        self._settings = settings
+        self._charter = charter
         self._looked_at = -inf
         self.next_end: float | None = None
         """When the next lease that is known of ends."""
@@ -69,12 +68,15 @@ class Expiry:
         leases = await self._index.leases_until(dead_by)
         due = [entry for entry in leases if entry.until <= dead_by]
         self.next_end = min((entry.until for entry in leases[len(due) :]), default=None)
+        if due:
+            await self._charter.keep_fresh()
+            self._charter.require_open()
         ended = await in_parallel(self._end, due)
         await self._turns.ahead.file_anew(leases[len(due) :])
         return sum(ended)
 
     def _dead_by(self) -> float:
-        return self._clock.now() - self._settings().clock_skew_seconds
+        return self._clock.now() - self._charter.current.settings.clock_skew_seconds
 
     async def _end(self, entry: Leased) -> int:
         """Whether the lease was dead, as a number."""
@@ -97,7 +99,8 @@ class Expiry:
         if job is None or job.state is not State.RUNNING or last_position(task) < entry.position:
             # It announces a claim that is still under way.
             return 0
-        dead_by = time_in(task, self._clock.now()) - self._settings().clock_skew_seconds
+        skew_seconds = self._charter.current.settings.clock_skew_seconds
+        dead_by = time_in(task, self._clock.now()) - skew_seconds
         if job.lease_until is not None and job.lease_until > dead_by:
             early = early_seconds(job, stamp_in(task))
             self.note(job.lease_until - early)

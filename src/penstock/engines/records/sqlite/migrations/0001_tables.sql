@@ -14,34 +14,47 @@ CREATE TABLE penstock_head (
 ) STRICT;
 INSERT INTO penstock_head VALUES (1, 0, 0.0, 0.0, 0, 1, X'', 0);
 
--- One record per job. `due_at` is set while it is pending, `kept_at` otherwise: each has indexes
--- of its own.
+-- One record per job. Its place is that of one index: a lane while it is pending (its number, from 1
+-- on), and otherwise a shelf: -1 running, -2 completed, -3 dead, -4 archived. `at` is what it is
+-- sorted by there. Every index has the life behind its columns.
 CREATE TABLE penstock_jobs (
     life INTEGER PRIMARY KEY,
     version INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    at REAL NOT NULL,
     tenant TEXT NOT NULL,
     id TEXT NOT NULL,
     queue TEXT NOT NULL,
     type TEXT NOT NULL,
     key TEXT,
-    priority INTEGER NOT NULL,
-    shelf TEXT NOT NULL,
-    due_at REAL,
-    kept_at REAL,
     claim TEXT,
     body BLOB NOT NULL,
     UNIQUE (tenant, id)
 ) STRICT;
-CREATE INDEX penstock_pending ON penstock_jobs (tenant, queue, type, priority, due_at)
-    WHERE due_at IS NOT NULL;
--- The same without the queue, for claims that name none: those do not look at one queue after another.
-CREATE INDEX penstock_ready ON penstock_jobs (tenant, type, priority, due_at)
-    WHERE due_at IS NOT NULL;
-CREATE INDEX penstock_kept ON penstock_jobs (shelf, kept_at) WHERE kept_at IS NOT NULL;
--- For lists, page by page: every index has the life behind its columns. Running records are not
--- many and change most, so that they are looked up by shelf and put in order.
-CREATE INDEX penstock_listed ON penstock_jobs (tenant, shelf) WHERE shelf <> 'running';
+CREATE INDEX penstock_placed ON penstock_jobs (place, at);
 CREATE INDEX penstock_claimed ON penstock_jobs (claim) WHERE claim IS NOT NULL;
+-- For lists: written when a life begins and when it leaves, and never between.
+CREATE INDEX penstock_listed ON penstock_jobs (tenant);
+
+-- The lanes that have pending records, each with its first. Whatever a claim names, the lanes that
+-- it may take from are in one of these in the order of their first records, so that it reads no more
+-- of them than it takes jobs. A turn brings up to date those that it has changed.
+CREATE TABLE penstock_lanes (
+    tenant TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    type TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    first_at REAL NOT NULL,
+    first_life INTEGER NOT NULL,
+    PRIMARY KEY (tenant, queue, type, priority)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX penstock_lanes_of_tenant ON penstock_lanes
+    (tenant, priority, first_at, first_life, number);
+CREATE INDEX penstock_lanes_of_type ON penstock_lanes
+    (tenant, type, priority, first_at, first_life, number);
+CREATE INDEX penstock_lanes_of_queue ON penstock_lanes
+    (tenant, queue, priority, first_at, first_life, number);
 
 -- Keys that are taken.
 CREATE TABLE penstock_holds (
