@@ -368,10 +368,11 @@ async def test_every_lookup_of_a_deep_queue_goes_by_an_index(
 @pytest.mark.parametrize(
     ("name", "asked"),
     [
-        ("candidates_of_types", {}),
+        ("candidates_of_all", {}),
         ("candidates_of_types", {"types": ["rare"]}),
         ("candidates_of_queues", {"queues": ["q1"]}),
         ("candidates_of_queues", {"queues": ["q1"], "types": ["rare", "work"]}),
+        ("due_of_all", {}),
         ("due_of_types", {"types": ["rare"]}),
         ("due_of_queues", {"queues": ["q1"]}),
     ],

@@ -61,21 +61,9 @@ WITH RECURSIVE named (queue) AS (
 
 -- name: lanes_of_types
 -- The same where the queue does not matter: lanes of a type and a priority in all queues.
--- Parameters: tenant, types (NULL: all).
-WITH RECURSIVE every (type) AS (
-    (
-        SELECT type FROM {schema}.jobs AS job
-        WHERE %(types)s::text[] IS NULL AND job.tenant = %(tenant)s AND job.due_at IS NOT NULL
-        ORDER BY type LIMIT 1
-    )
-    UNION ALL
-    SELECT next.type FROM every CROSS JOIN LATERAL (
-        SELECT type FROM {schema}.jobs AS job
-        WHERE job.tenant = %(tenant)s AND job.type > every.type AND job.due_at IS NOT NULL
-        ORDER BY type LIMIT 1
-    ) AS next
-), asked (type) AS (
-    SELECT type FROM every UNION ALL SELECT DISTINCT unnest(%(types)s::text[]) COLLATE "C"
+-- Parameters: tenant, types.
+WITH RECURSIVE asked (type) AS (
+    SELECT DISTINCT unnest(%(types)s::text[]) COLLATE "C"
 ), lane (type, priority, due_at) AS (
     SELECT asked.type, first.priority, first.due_at
     FROM asked CROSS JOIN LATERAL (
@@ -235,27 +223,62 @@ pg_notify(
     json_build_array(split_part(name, '/', 2), tenant, queue, type, nullif(jobs, -1))::text
 )
 
--- name: fronts_of_shelves
--- The first records of each shelf, as `fronts` says. Parameters: shelves, untils, leasts, mosts.
+-- name: priorities
+-- Each priority that something pending has, in order, whatever it is: a step in the index for each
+-- that is asked for. Parameters: tenant.
+WITH RECURSIVE step (priority, due_at) AS (
+    (
+        SELECT priority, due_at FROM {schema}.jobs
+        WHERE tenant = %(tenant)s AND due_at > '-infinity'
+        ORDER BY priority, due_at, life LIMIT 1
+    )
+    UNION ALL
+    SELECT next.priority, next.due_at FROM step CROSS JOIN LATERAL (
+        SELECT priority, due_at FROM {schema}.jobs
+        WHERE tenant = %(tenant)s AND due_at > '-infinity' AND priority > step.priority
+        ORDER BY priority, due_at, life LIMIT 1
+    ) AS next
+)
+
+-- name: front_limit
+-- How many of a front's shelf: so many as are up to a time, within its limits.
+CASE WHEN front.least = 0 THEN front.most ELSE greatest(front.least, (
+    SELECT count(*) FROM (
+        SELECT FROM {schema}.jobs AS ripe
+        WHERE ripe.shelf = front.shelf AND ripe.shelf <> 'running'
+            AND ripe.kept_at <= front.until
+        LIMIT front.most
+    ) AS ripe
+)) END
+
+-- name: dead_leases
+-- The first of those that run, as `fronts` says. Parameters: as below.
 SELECT job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body
 FROM unnest(
     %(shelves)b::text[], %(untils)b::float8[], %(leasts)b::bigint[], %(mosts)b::bigint[]
 ) AS front (shelf, until, least, most)
 CROSS JOIN LATERAL (
-    SELECT life, version, shelf, tenant, queue, type, key, body
-    FROM {schema}.jobs
-    WHERE shelf = front.shelf
-        AND kept_at <= CASE WHEN front.least > 0 THEN 'infinity' ELSE front.until END
-    ORDER BY kept_at, life
-    LIMIT CASE WHEN front.least = 0 THEN front.most ELSE greatest(front.least, (
-        SELECT count(*) FROM (
-            SELECT FROM {schema}.jobs AS ripe
-            WHERE ripe.shelf = front.shelf AND ripe.kept_at <= front.until
-            LIMIT front.most
-        ) AS ripe
-    )) END
+    SELECT * FROM {schema}.jobs
+    WHERE shelf = 'running' AND kept_at <= front.until
+    ORDER BY kept_at, life LIMIT front.most
     {lock}
 ) AS job
+WHERE front.shelf = 'running'
+
+-- name: fronts_of_shelves
+-- The first records of each other shelf. Parameters: shelves, untils, leasts, mosts.
+SELECT job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body
+FROM unnest(
+    %(shelves)b::text[], %(untils)b::float8[], %(leasts)b::bigint[], %(mosts)b::bigint[]
+) AS front (shelf, until, least, most)
+CROSS JOIN LATERAL (
+    SELECT * FROM {schema}.jobs
+    WHERE shelf = front.shelf AND shelf <> 'running'
+        AND kept_at <= CASE WHEN front.least > 0 THEN 'infinity' ELSE front.until END
+    ORDER BY kept_at, life LIMIT {front_limit}
+    {lock}
+) AS job
+WHERE front.shelf <> 'running'
 
 -- name: own_locks
 -- On the lowest number that this turn could be given, for `head` to see; and on a shard, alone.
@@ -273,5 +296,6 @@ pg_advisory_xact_lock_shared(
 
 -- name: entries_read
 -- How many entries of the indexes of pending records this session has read, since some time.
-pg_stat_get_xact_tuples_returned('{schema}.ready'::regclass)
+pg_stat_get_xact_tuples_returned('{schema}.first'::regclass)
+    + pg_stat_get_xact_tuples_returned('{schema}.ready'::regclass)
     + pg_stat_get_xact_tuples_returned('{schema}.pending'::regclass)

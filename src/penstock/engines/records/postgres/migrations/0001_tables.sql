@@ -35,15 +35,28 @@ CREATE TABLE {schema}.jobs (
     body bytea NOT NULL,
     PRIMARY KEY (tenant, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.01);
+-- What is pending, in the order of claims: of each queue and type, for claims that name queues; of each
+-- type, for those that name types alone; and of all. None of them looks at one lane after another for
+-- what it did not ask for.
 CREATE INDEX pending ON {schema}.jobs (tenant, queue, type, priority, due_at, life)
     WHERE due_at IS NOT NULL;
--- The same without the queue, for claims that name none: those do not look at one queue after another.
 CREATE INDEX ready ON {schema}.jobs (tenant, type, priority, due_at, life)
     WHERE due_at IS NOT NULL;
-CREATE INDEX kept ON {schema}.jobs (shelf, kept_at, life) WHERE kept_at IS NOT NULL;
--- For lists, page by page.
-CREATE INDEX listed ON {schema}.jobs (tenant, shelf, life);
-CREATE INDEX claimed ON {schema}.jobs (claim) WHERE claim IS NOT NULL;
+-- Said in other words, so that no statement goes by this one that does not say so too.
+CREATE INDEX first ON {schema}.jobs (tenant, priority, due_at, life)
+    WHERE due_at > '-infinity';
+-- Leases are apart, so that what is finished is appended to an index of its own and stays dense.
+CREATE INDEX leases ON {schema}.jobs (kept_at, life) WHERE shelf = 'running';
+CREATE INDEX kept ON {schema}.jobs (shelf, kept_at, life)
+    WHERE kept_at IS NOT NULL AND shelf <> 'running';
+-- For lists, page by page. Those that run are few, and looked for by their leases. None but the
+-- primary key begins with the tenant and has all records, so that no plan, were it made while there
+-- were none, can go by another when a record is looked for by its id.
+CREATE INDEX listed_pending ON {schema}.jobs (tenant, life) WHERE shelf = 'pending';
+CREATE INDEX listed ON {schema}.jobs (shelf, tenant, life)
+    WHERE shelf <> 'pending' AND shelf <> 'running';
+-- Claims have long names, so their hashes are kept.
+CREATE INDEX claimed ON {schema}.jobs (hashtextextended(claim, 0)) WHERE claim IS NOT NULL;
 
 -- Keys that are taken.
 CREATE TABLE {schema}.holds (
