@@ -210,7 +210,7 @@ ORDER BY pool.priority, pool.due_at, pool.life LIMIT %(count)s
 -- name: waiters_for_wake
 -- Those who wait for the work of a `wake`, the longest waiting first, if somebody hears for them.
 SELECT waiter.name FROM {schema}.waiters AS waiter
-WHERE waiter.tenant = wake.tenant
+WHERE waiter.tenant = wake.tenant AND waiter.woken_at IS NULL
     AND (waiter.queues IS NULL OR wake.queue = ANY (waiter.queues))
     AND (waiter.types IS NULL OR wake.type = ANY (waiter.types))
     AND EXISTS (SELECT FROM pg_stat_get_activity(waiter.session))

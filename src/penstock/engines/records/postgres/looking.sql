@@ -22,13 +22,23 @@ SELECT min(due_at) FROM lane;
 SELECT min(due_at) FROM step;
 
 -- name: place
--- Whether one who waits is noted, and how many are ahead. Parameters: waiter, session.
+-- Whether one who waits is noted, and how many are ahead: those who wait for longer; and, as one, those
+-- who were woken a moment ago, since what is due may be what they are about to claim. Parameters:
+-- waiter, session, moment.
 SELECT own.name IS NOT NULL, (
     SELECT count(*) FROM {schema}.waiters AS other
-    WHERE other.since < coalesce(own.since, 'infinity')
+    WHERE other.since < coalesce(own.since, 'infinity') AND other.woken_at IS NULL
+) + (
+    SELECT count(*) FROM (
+        SELECT FROM {schema}.waiters AS other
+        WHERE other.name <> %(waiter)s
+            AND other.woken_at > clock_timestamp() - make_interval(secs => %(moment)s)
+        LIMIT 1
+    ) AS woken
 )
 FROM (SELECT) AS one
-LEFT JOIN {schema}.waiters AS own ON own.name = %(waiter)s AND own.session = %(session)s;
+LEFT JOIN {schema}.waiters AS own
+    ON own.name = %(waiter)s AND own.session = %(session)s AND own.woken_at IS NULL;
 
 -- name: waiting
 -- Of each type with pending records, by queue: how many, when the earliest is due, and how many are

@@ -170,7 +170,8 @@ WITH chosen AS (
     ) AS wake (tenant, queue, type, jobs)
     CROSS JOIN LATERAL ({waiters_for_wake} FOR UPDATE SKIP LOCKED) AS one
 ), woken AS (
-    DELETE FROM {schema}.waiters AS waiter USING chosen WHERE waiter.name = chosen.name
+    UPDATE {schema}.waiters AS waiter SET woken_at = clock_timestamp()
+    FROM chosen WHERE waiter.name = chosen.name
     RETURNING chosen.*
 )
 SELECT {notify_waiter} FROM woken;
@@ -186,13 +187,16 @@ WITH chosen AS (
 SELECT {notify_waiter} FROM chosen;
 
 -- name: note_waiter
--- Writes down who waits, if that was not done, and forgets those for whom nobody hears any more.
+-- Writes down who waits, if that was not done, and forgets those for whom nobody hears any more, or who
+-- were woken long ago.
 -- Parameters: waiter, tenant, queues and types (NULL: all), session.
 WITH gone AS (
     DELETE FROM {schema}.waiters WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM {schema}.waiters
-        WHERE name <> %(waiter)s
-            AND NOT EXISTS (SELECT FROM pg_stat_get_activity(waiters.session))
+        WHERE name <> %(waiter)s AND (
+            NOT EXISTS (SELECT FROM pg_stat_get_activity(waiters.session))
+            OR woken_at < clock_timestamp() - interval '1 minute'
+        )
         FOR UPDATE SKIP LOCKED
     ))
 )
@@ -200,8 +204,11 @@ INSERT INTO {schema}.waiters (name, tenant, queues, types, session, since)
 VALUES (
     %(waiter)s, %(tenant)s, %(queues)s::text[], %(types)s::text[], %(session)s, clock_timestamp()
 )
-ON CONFLICT (name) DO UPDATE SET session = excluded.session
-WHERE waiters.session <> excluded.session;
+ON CONFLICT (name) DO UPDATE SET
+    session = excluded.session,
+    since = CASE WHEN waiters.woken_at IS NULL THEN waiters.since ELSE excluded.since END,
+    woken_at = NULL
+WHERE waiters.session <> excluded.session OR waiters.woken_at IS NOT NULL;
 
 -- name: raise_first_commit
 -- Up to the first commit that is young, or that must stay, if there are any before it; and notes

@@ -136,14 +136,16 @@ CREATE TABLE {schema}.remembered (
 CREATE INDEX forgettable ON {schema}.remembered (until);
 
 -- Who waits for work: the handle and its name for it, what for (NULL: any), since when, and the session
--- that hears for it, without which it is nobody. After a crash nobody waits, so no log is needed.
+-- that hears for it, without which it is nobody. Who was woken waits no more, but is there for a while,
+-- so that others leave to it what it was woken for. After a crash nobody waits, so no log is needed.
 CREATE UNLOGGED TABLE {schema}.waiters (
     name text COLLATE "C" PRIMARY KEY,
     tenant text COLLATE "C" NOT NULL,
     queues text[],
     types text[],
     session integer NOT NULL,
-    since timestamptz NOT NULL
+    since timestamptz NOT NULL,
+    woken_at timestamptz
 );
 CREATE INDEX waiting_since ON {schema}.waiters (since);
 
