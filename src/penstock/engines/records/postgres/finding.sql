@@ -35,8 +35,8 @@ SELECT current_setting('transaction_isolation');
 -- shows its lock, or has ended and is seen by whoever looks next. A lock has a number's lower 31 bits.
 SELECT
     newest.number,
-    newest.at,
-    (SELECT coalesce(sum(records), 0)::bigint FROM {schema}.completed),
+    latest.at,
+    (SELECT coalesce(sum(completed), 0)::bigint FROM {schema}.shards),
     head.charter,
     head.charter_version,
     newest.number + least(0, (
@@ -49,21 +49,18 @@ SELECT
             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
             AND pid <> pg_backend_pid()
     )),
-    newest.clock
+    latest.clock
 FROM {schema}.head
 CROSS JOIN LATERAL (
-    SELECT
-        greatest(
-            head.commit_number, (SELECT number FROM {schema}.commits ORDER BY number DESC LIMIT 1)
-        ) AS number,
-        CASE WHEN latest.at >= head.at THEN latest.at ELSE head.at END AS at,
-        CASE WHEN latest.at >= head.at THEN coalesce(latest.clock, latest.at) ELSE head.clock END
-            AS clock
-    FROM (SELECT) AS one
-    LEFT JOIN LATERAL (
-        SELECT at, clock FROM {schema}.commits ORDER BY at DESC LIMIT 1
-    ) AS latest ON true
-) AS newest;
+    SELECT greatest(
+        head.commit_number, (SELECT number FROM {schema}.commits ORDER BY number DESC LIMIT 1)
+    ) AS number
+) AS newest
+CROSS JOIN (
+    SELECT at, clock FROM {schema}.shards
+    UNION ALL SELECT 0, 0
+    ORDER BY at DESC LIMIT 1
+) AS latest;
 
 -- name: by_id
 -- The records with these ids; not locked, since versions are compared when they are written.

@@ -87,14 +87,14 @@ class Writer:
             rows = [astuple(one) for one in change.due]
             yield self._step("count_due", shard=shard, **columns(rows, **_DUE))
             yield self._step("forget_minutes", minute=minute_of(change.at))
-        if change.completed:
-            yield self._step("count_completed", shard=shard, records=change.completed)
         yield self._step(
             "add_commit",
             number=change.commit,
             at=change.at,
-            clock=None if change.clock == change.at else change.clock,
+            clock=change.clock,
             events=pack(change.events),
+            shard=shard,
+            completed=change.completed,
         )
 
     def tell(self, channel: str, teller: str, change: Change) -> Iterator[Step]:

@@ -109,11 +109,6 @@ FROM unnest(
 LEFT JOIN {schema}.remembered AS now ON now.tenant = found.tenant AND now.id = found.id
 WHERE (now.until, now.operations) IS NOT DISTINCT FROM (found.until, found.operations);
 
--- name: count_completed
--- Adds to one shard. Parameters: shard, records.
-INSERT INTO {schema}.completed AS count (shard, records) VALUES (%(shard)s, %(records)s)
-ON CONFLICT (shard) DO UPDATE SET records = count.records + excluded.records;
-
 -- name: depart
 -- A trail is a list, and a list of lists has to be square, so they go as text. Parameters: lists of
 -- tenants, ids, lives, last (the commits of their ends), trails.
@@ -149,9 +144,16 @@ SELECT * FROM unnest(%(keys)b::text[], %(released)b::float8[])
 ON CONFLICT (key) DO UPDATE SET released_at = excluded.released_at;
 
 -- name: add_commit
--- Parameters: number, at, clock, events.
-INSERT INTO {schema}.commits (number, at, clock, events)
-VALUES (%(number)s, %(at)s, %(clock)s::float8, %(events)b);
+-- And what else its shard has to add. Parameters: number, at, clock, events, shard, completed.
+WITH noted AS (
+    INSERT INTO {schema}.shards AS one (shard, completed, at, clock)
+    VALUES (%(shard)s, %(completed)s, %(at)s, %(clock)s)
+    ON CONFLICT (shard) DO UPDATE SET
+        completed = one.completed + excluded.completed,
+        clock = CASE WHEN excluded.at >= one.at THEN excluded.clock ELSE one.clock END,
+        at = greatest(one.at, excluded.at)
+)
+INSERT INTO {schema}.commits (number, at, events) VALUES (%(number)s, %(at)s, %(events)b);
 
 -- name: set_charter
 -- Parameters: charter, number.
@@ -228,12 +230,6 @@ UPDATE {schema}.head SET
     END,
     commit_number = greatest(
         commit_number, (SELECT number FROM {schema}.commits ORDER BY number DESC LIMIT 1)
-    ),
-    at = greatest(at, (SELECT at FROM {schema}.commits ORDER BY at DESC LIMIT 1)),
-    clock = coalesce(
-        (SELECT CASE WHEN latest.at >= head.at THEN coalesce(latest.clock, latest.at) END
-            FROM {schema}.commits AS latest ORDER BY latest.at DESC LIMIT 1),
-        clock
     )
 FROM kept;
 
