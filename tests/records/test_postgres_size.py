@@ -17,6 +17,9 @@ pytestmark = pytest.mark.xdist_group("postgres")
 JOBS = 20
 ROW_BYTES_MAX = 1_200
 """Of the record and of three commits, each of one event; indexes and pages come on top."""
+TOTAL_BYTES_MAX = 1_500
+ROUNDS = 5
+JOBS_PER_ROUND = 250
 
 
 async def test_a_finished_job_takes_little_room(postgres_server: Postgres) -> None:
@@ -34,6 +37,36 @@ async def test_a_finished_job_takes_little_room(postgres_server: Postgres) -> No
             assert found is not None
             size += found[0]
     assert size / JOBS <= ROW_BYTES_MAX
+
+
+async def test_a_finished_job_takes_1500_bytes_with_indexes_and_pages(
+    postgres_server: Postgres,
+) -> None:
+    """In the long run: the server's own vacuum comes again and again, and its first files are there."""
+    database, schema = postgres_server.new_database(), new_schema()
+    sizes: list[int] = []
+    async with penstock.open(f"{database}?schema={schema}&fsync=off") as queue:
+        for _ in range(ROUNDS):
+            for number in range(JOBS_PER_ROUND):
+                await queue.enqueue("work", {"number": number})
+                [job] = await queue.claim()
+                await queue.ack(job, "done")
+            sizes.append(_total_size(database, schema))
+    jobs = (ROUNDS - 1) * JOBS_PER_ROUND
+    assert (sizes[-1] - sizes[0]) / jobs <= TOTAL_BYTES_MAX
+
+
+def _total_size(database: str, schema: str) -> int:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("VACUUM")
+        found = connection.execute(
+            "SELECT sum(pg_total_relation_size(pg_class.oid))::bigint"
+            " FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace"
+            " WHERE nspname = %s AND relkind = 'r'",
+            (schema,),
+        ).fetchone()
+    assert found is not None
+    return int(found[0])
 
 
 async def test_vacuum_deletes_in_transactions_of_a_bounded_size(
