@@ -21,6 +21,9 @@ UV = index="$${UV_DEFAULT_INDEX:-$$($(PIP_INDEX))}"; \
 COMPILE = $(UV) pip compile --universal --generate-hashes \
 	--no-emit-index-url --custom-compile-command "make lock" --quiet $(ARGS)
 
+# Tests and benchmarks start hundreds of processes, and each would compile all it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test proof check bench sim soak format lock clean
 

@@ -139,7 +139,7 @@ app.on_completed(connect)  # wrong
 
 
 async def queues() -> None:
-    async with penstock.open("memory://", layout="log", result_ttl_seconds=1) as queue:
+    async with penstock.open("memory://", offload=True, result_ttl_seconds=1) as queue:
         receipt: penstock.Receipt = await queue.enqueue("resize", {"id": 7}, priority=5)
         [job] = await queue.claim(1, worker="w")
         await queue.ack(job, {"width": 640})

@@ -7,24 +7,29 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from math import isfinite
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
-import msgspec
 from msgspec import Struct
 
-from penstock.engines.ledger.marker import LAYOUTS
-from penstock.engines.records.tasks.names import INDEX_MODES, shards_in
-from penstock.errors import InvalidInput, InvalidJob, InvalidURL
+from penstock.engines.records.tasks.names import INDEX_MODES
+from penstock.errors import InvalidInput, InvalidURL
 from penstock.errors.addresses import without_credentials
 from penstock.errors.input import shown
-from penstock.kernel.plain import SECONDS_MAX, WHOLE_MAX, is_a, plain_number, plain_text
-from penstock.kernel.retry import RetryPolicy
-from penstock.kernel.settings import DEFAULT_SETTINGS, Settings, SettingsChanges
-from penstock.server_url import SERVER_SCHEMES, check_server, parameters_of_driver
+from penstock.kernel.plain import is_a
+from penstock.kernel.settings import Settings, SettingsChanges
+from penstock.option_values import Refused, convert_option, convert_retry, convert_setting
+from penstock.server_url import (
+    POSTGRES_SCHEMES,
+    REDIS_SCHEMES,
+    SERVER_SCHEMES,
+    check_server,
+    names_of_driver,
+    parameters_of_driver,
+)
 
 STORES: Final = ("file", "s3", "gs", "az")
 """Those of queues that lie in an object store."""
@@ -32,15 +37,29 @@ CLOUD_SCHEMES: Final = ("s3", "gs", "az")
 RECORD_SCHEMES: Final = ("sqlite", *SERVER_SCHEMES)
 """Those that keep one record per job, and have no layout."""
 SCHEMES: Final = ("memory", *STORES, *RECORD_SCHEMES)
-_SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,49}")
-_PREFIX: Final = re.compile(r"[A-Za-z0-9._:-]+")
+OWN_OBJECTS: Final = "objects"
+"""The kind of a queue in a store of objects that the caller has made."""
+OWN_RECORDS: Final = "records"
+"""The same of records."""
+_ONLY_OF: Final[dict[str, tuple[str, ...]]] = {
+    "layout": (*STORES, OWN_OBJECTS),
+    "index": (*STORES, OWN_OBJECTS),
+    "shards": (*STORES, OWN_OBJECTS),
+    "allow_no_versioning": (*STORES, OWN_OBJECTS),
+    "region": ("s3",),
+    "endpoint": CLOUD_SCHEMES,
+    "fsync": ("file", "sqlite", *POSTGRES_SCHEMES),
+    "schema": POSTGRES_SCHEMES,
+    "prefix": REDIS_SCHEMES,
+}
+"""Options that only these kinds of queues have; all have the others."""
+_NAMED: Final = ("file", "s3", "gs", "az", "sqlite", "postgresql", "redis")
+"""One scheme of each kind, for messages."""
+_ELSEWHERE: Final = {"schema": "prefix", "prefix": "schema"}
+"""What is called otherwise on another kind of queue."""
 _BUCKET: Final = re.compile(r"[A-Za-z0-9._-]+")
 _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _SETTINGS: Final = frozenset(Settings.__struct_fields__)
-OUTCOME_SECONDS_MIN: Final = 0.001
-"""Who waits for no answer at all is told nothing but that it is unknown."""
-_ON: Final = {"on": True, "true": True, "1": True, "yes": True}
-_OFF: Final = {"off": False, "false": False, "0": False, "no": False}
 
 
 class Options(Struct, kw_only=True):
@@ -64,29 +83,6 @@ class Options(Struct, kw_only=True):
     schema: str = "penstock"
     prefix: str = "penstock"
     """What the names of a queue in Redis begin with."""
-
-
-class Bounds(NamedTuple):
-    """What a number among the options can be."""
-
-    least: float
-    most: float
-    rule: str
-    is_whole: bool = False
-
-    def within(self, number: float) -> float:
-        if not self.least <= number <= self.most or (self.is_whole and number != int(number)):
-            raise _Refused(self.rule)
-        return int(number) if self.is_whole else float(number)
-
-
-NUMBERS: Final = {
-    "payload_bytes_max": Bounds(1, WHOLE_MAX, "a whole number of bytes, 1 or more", is_whole=True),
-    "outcome_seconds_max": Bounds(
-        OUTCOME_SECONDS_MIN, SECONDS_MAX, f"{OUTCOME_SECONDS_MIN:g} to {SECONDS_MAX:,.0f} seconds"
-    ),
-}
-"""Every option that is a number; what the settings of the whole queue can be, `Settings` says."""
 
 
 class QueueOptions(SettingsChanges, total=False):
@@ -119,6 +115,8 @@ class Address(Struct, frozen=True):
     settings: dict[str, Any]
     server_url: str = ""
     """Of a server: what its driver takes, so without options of ours. Not to be shown."""
+    said: frozenset[str] = frozenset()
+    """The options that the URL or the call names; the environment is for all queues."""
 
     @property
     def shown_url(self) -> str:
@@ -139,7 +137,8 @@ class Address(Struct, frozen=True):
         return Path(self.path).as_uri() + mark + query
 
 
-def parse(url: str | None, given: Mapping[str, Any]) -> Address:
+def parse(url: str | None, given: Mapping[str, Any], kind: str | None = None) -> Address:
+    """The address, checked. `kind` is whose options count where it is not the URL's scheme."""
     environment = {
         name.removeprefix("PENSTOCK_").lower(): value
         for name, value in os.environ.items()
@@ -150,7 +149,7 @@ def parse(url: str | None, given: Mapping[str, Any]) -> Address:
         raise InvalidURL(shown(url), "pass text, such as file:///var/lib/queue")
     if not url and said_url:
         try:
-            return parse(said_url, given)
+            return parse(said_url, given, kind)
         except InvalidURL as error:
             raise InvalidURL(
                 said_url, f"{error.problem} (it comes from PENSTOCK_URL in the environment)"
@@ -160,32 +159,67 @@ def parse(url: str | None, given: Mapping[str, Any]) -> Address:
     scheme, place, path, query = _split(url)
     options = Options()
     settings: dict[str, Any] = {}
-    known = set(Options.__struct_fields__) | _SETTINGS
+    kind = kind or scheme
+    known = options_of(kind)
+    # A variable is for every queue that is opened, so it counts where there is such an option.
     said = {name: value for name, value in environment.items() if name in known}
     server_url = ""
     if scheme in SERVER_SCHEMES:
-        others = parameters_of_driver(url, scheme, query, known)
+        others = parameters_of_driver(url, scheme, query)
         query = {name: value for name, value in query.items() if name not in others}
         server_url = f"{url.partition('?')[0]}?{urlencode(others)}"
     for name, value in {**said, **query, **given}.items():
         try:
-            _set(scheme, options, settings, name, value)
-        except _Refused as refused:
+            if name not in known and (value is not None or name not in Options.__struct_fields__):
+                raise _unknown(kind, name)
+            _set(options, settings, name, value)
+        except Refused as refused:
             text = value if is_a(value, str) else shown(value)
             words = f"{name}={text}" if refused.is_shown else name
             if name not in query and name not in given:
                 words = f"PENSTOCK_{name.upper()}{words[len(name) :]} in the environment"
-            raise InvalidURL(url, f"{words}: {refused.rule}") from None
-    return Address(url, scheme, place, path, options, settings, server_url)
+            problem = f"{words}: {refused.rule}"
+            # Beside a store nobody has said a URL.
+            raise InvalidURL(url, problem) if kind == scheme else InvalidInput(problem) from None
+    named = frozenset(name for name, value in {**query, **given}.items() if value is not None)
+    return Address(url, scheme, place, path, options, settings, server_url, named)
 
 
-class _Refused(Exception):  # a word between two functions of this file
-    """A value that an option can't have; whoever knows where it came from says so."""
+def fitting(url: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Of options that were meant for another address, those that make sense at this one."""
+    known = options_of(_split(url)[0])
+    return {
+        name: value
+        for name, value in options.items()
+        if name in known or name not in Options.__struct_fields__
+    }
 
-    def __init__(self, rule: str, *, is_shown: bool = True) -> None:
-        super().__init__(rule)
-        self.rule = rule
-        self.is_shown = is_shown
+
+def options_of(kind: str) -> list[str]:
+    """The options that a queue of this kind has, its settings included."""
+    names = (*Options.__struct_fields__, *sorted(_SETTINGS))
+    return [name for name in names if kind in _ONLY_OF.get(name, (kind,))]
+
+
+def _unknown(kind: str, name: str) -> Refused:
+    """Of a name that no option of such a queue has, the nearest that one does."""
+    known, own = options_of(kind), (OWN_OBJECTS, OWN_RECORDS)
+    nearest = _nearest(_ELSEWHERE.get(name, name), [*known, *names_of_driver(kind)])
+    others = name if name in _ONLY_OF else _nearest(name, _ONLY_OF)
+    rule = f"{'a store of your own' if kind in own else f'{kind}://'} has no such option"
+    if nearest is not None:
+        rule += f"; {nearest} may be what you mean"
+    elif others is not None:
+        owners = ", ".join(f"{scheme}://" for scheme in _ONLY_OF[others] if scheme in _NAMED)
+        rule += f"; {others} is one of {owners}; known here are {', '.join(known)}"
+    else:
+        rule += f"; known are {', '.join(known)}"
+    # What it says may be a password, meant for a client that takes one there.
+    return Refused(rule, is_shown=False)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    return next(iter(get_close_matches(name, list(known), 1)), None)
 
 
 def _split(url: str) -> tuple[str, str, str, dict[str, str]]:
@@ -259,104 +293,10 @@ def _check_bucket(url: str, scheme: str, place: str, path: str) -> None:
             raise InvalidURL(url, f"the prefix has a blank in {segment!r}; write - or _ there")
 
 
-def _set(scheme: str, options: Options, settings: dict[str, Any], name: str, value: Any) -> None:
+def _set(options: Options, settings: dict[str, Any], name: str, value: Any) -> None:
     if name == "default_retry":
-        settings[name] = _retry(value)
+        settings[name] = convert_retry(value)
     elif name in _SETTINGS:
-        settings[name] = _setting(name, value)
+        settings[name] = convert_setting(name, value)
     elif name in Options.__struct_fields__:
-        setattr(options, name, _converted(scheme, name, value))
-    else:
-        known = ", ".join(sorted({*Options.__struct_fields__, *_SETTINGS}))
-        # What it says may be a password, meant for a client that takes one there.
-        raise _Refused(f"no option has that name; known are {known}", is_shown=False)
-
-
-def _converted(scheme: str, name: str, value: Any) -> Any:
-    default = getattr(Options(), name)
-    if isinstance(default, bool):
-        return _switch(value)
-    if name in NUMBERS:
-        return NUMBERS[name].within(_number(name, value))
-    if value is None and default is None:
-        return None
-    try:
-        text = plain_text(name, value)
-    except InvalidJob as error:
-        raise _Refused(error.rule) from None
-    _check_text(scheme, name, text)
-    return text
-
-
-def _check_text(scheme: str, name: str, value: str) -> None:
-    if name == "endpoint":
-        _check_endpoint(value)
-    elif name == "layout" and scheme in RECORD_SCHEMES:
-        raise _Refused(f"{scheme}:// has tables and no layout")
-    elif name == "layout" and value not in LAYOUTS:
-        raise _Refused(f"known are {', '.join(LAYOUTS)}")
-    elif name == "index" and value not in INDEX_MODES:
-        raise _Refused(f"known are {', '.join(INDEX_MODES)}")
-    elif name == "schema" and not _SCHEMA.fullmatch(value):
-        raise _Refused("small letters, digits and _, at most 50")
-    elif name == "prefix" and not _PREFIX.fullmatch(value):
-        raise _Refused("letters, digits and ._:- are fine")
-    elif name == "shards":
-        try:
-            shards_in(value)
-        except ValueError:
-            raise _Refused("hex digits, as in 0-7 or 0,4,c") from None
-
-
-def _check_endpoint(endpoint: str) -> None:
-    try:
-        parts = urlsplit(endpoint)
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        fine = False
-    if "@" in endpoint:
-        raise _Refused("credentials come from the environment", is_shown=False)
-    if not fine or any(letter.isspace() for letter in endpoint):
-        raise _Refused("write http://host:port or https://host")
-
-
-def _retry(value: Any) -> RetryPolicy:
-    if is_a(value, RetryPolicy):
-        return value
-    example = 'a RetryPolicy, or JSON such as {"initial_seconds": 5}'
-    try:
-        return msgspec.json.decode(plain_text("default_retry", value), type=RetryPolicy)
-    except (msgspec.MsgspecError, InvalidInput) as error:
-        raise _Refused(f"{example} ({error})") from None
-
-
-def _setting(name: str, value: Any) -> float | None:
-    """One of the whole queue's, which knows itself what it can be."""
-    if value is None and getattr(DEFAULT_SETTINGS, name) is None:
-        return None
-    number = _number(name, value)
-    alone: dict[str, Any] = {name: number}
-    try:
-        Settings(**alone)
-    except InvalidJob as error:
-        raise _Refused(error.rule) from None
-    return number
-
-
-def _switch(value: Any) -> bool:
-    words = value if is_a(value, str) else shown(value)
-    switch = {**_ON, **_OFF}.get(words.lower())
-    if switch is None:
-        raise _Refused("on or off")
-    return switch
-
-
-def _number(name: str, value: Any) -> float:
-    try:
-        # From a URL or the environment it comes as text.
-        number = float(value) if is_a(value, str) else plain_number(name, value)
-    except ValueError:
-        raise _Refused("it must be a number") from None
-    if not isfinite(number):
-        raise _Refused("it must be a finite number")
-    return int(number) if number == int(number) and "seconds" not in name else number
+        setattr(options, name, convert_option(name, value, getattr(Options(), name)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, TypeAlias
 
+from penstock.address import OWN_OBJECTS, OWN_RECORDS
 from penstock.errors import InvalidInput
 
 Library: TypeAlias = Literal["obstore", "redis", "psycopg", "boto3", "own"]
@@ -49,3 +50,24 @@ def library_of(store: Any) -> Library:
     raise InvalidInput(
         f"store= can't take a {kind.__module__}.{kind.__qualname__}; it takes {TAKEN}"
     )
+
+
+def keeps_records(store: Any) -> bool:
+    """Whether it is a store of records, or a client of a server that can be one."""
+    if store is None:
+        return False
+    return library_of(store) in ("redis", "psycopg") or hasattr(store, _RECORD_PORT)
+
+
+def kind_of(store: Any) -> str | None:
+    """Whose options count beside a store of the caller's own; None: those of the URL."""
+    library = None if store is None else library_of(store)
+    match library:
+        case None | "boto3":
+            return None
+        case "redis":
+            return "redis"
+        case "psycopg":
+            return "postgresql"
+        case _:
+            return OWN_RECORDS if keeps_records(store) else OWN_OBJECTS

@@ -10,7 +10,20 @@ from urllib.parse import urlsplit
 from penstock.errors import InvalidURL
 
 POSTGRES_SCHEMES: Final = ("postgresql", "postgres")
-"""Those whose URLs have any parameters of the driver's own."""
+"""Those whose URLs may have parameters of libpq's."""
+LIBPQ_NAMES: Final = (
+    "application_name", "channel_binding", "client_encoding", "connect_timeout", "dbname",
+    "fallback_application_name", "gssdelegation", "gssencmode", "gsslib", "host", "hostaddr",
+    "keepalives", "keepalives_count", "keepalives_idle", "keepalives_interval", "krbsrvname",
+    "load_balance_hosts", "max_protocol_version", "min_protocol_version", "oauth_client_id",
+    "oauth_client_secret", "oauth_issuer", "oauth_scope", "options", "passfile", "password",
+    "port", "replication", "require_auth", "requirepeer", "requiressl", "scram_client_key",
+    "scram_server_key", "service", "servicefile", "ssl_max_protocol_version",
+    "ssl_min_protocol_version", "sslcert", "sslcertmode", "sslcompression", "sslcrl",
+    "sslcrldir", "sslkey", "sslkeylogfile", "sslmode", "sslnegotiation", "sslpassword",
+    "sslrootcert", "sslsni", "target_session_attrs", "tcp_user_timeout", "user",
+)  # fmt: skip
+"""What libpq takes, up to PostgreSQL 18; any other word in a URL is a mistake."""
 SENTINEL_SCHEMES: Final = ("redis+sentinel", "rediss+sentinel")
 """Those of Redis behind Sentinels, which are asked for the master."""
 REDIS_SCHEMES: Final = ("redis", "rediss", *SENTINEL_SCHEMES)
@@ -42,14 +55,20 @@ def check_server(url: str, scheme: str, place: str, path: str) -> None:
         raise InvalidURL(url, f"a server is written {scheme}://host:6379/0, with a number at most")
 
 
-def parameters_of_driver(
-    url: str, scheme: str, query: Mapping[str, str], known: set[str]
-) -> dict[str, str]:
-    """What of a query is for the driver, `known` being ours."""
+def names_of_driver(scheme: str) -> tuple[str, ...]:
+    """The parameters in a URL that the driver takes."""
     if scheme in POSTGRES_SCHEMES:
-        return {name: value for name, value in query.items() if name not in known}
-    rules = {**TLS_VALUES, **(_SENTINEL_VALUES if scheme in SENTINEL_SCHEMES else {})}
-    said = {name: value for name, value in query.items() if name in rules}
+        return LIBPQ_NAMES
+    return tuple(_rules(scheme)) if scheme in REDIS_SCHEMES else ()
+
+
+def parameters_of_driver(url: str, scheme: str, query: Mapping[str, str]) -> dict[str, str]:
+    """What of a query is for the driver."""
+    names = names_of_driver(scheme)
+    said = {name: value for name, value in query.items() if name in names}
+    if scheme in POSTGRES_SCHEMES:
+        return said
+    rules = _rules(scheme)
     for name, value in said.items():
         if name in TLS_VALUES and not scheme.startswith("rediss"):
             raise InvalidURL(url, f"{name} is about TLS, which rediss{scheme[5:]}:// asks for")
@@ -59,6 +78,10 @@ def parameters_of_driver(
     if "ssl_keyfile" in said and "ssl_certfile" not in said:
         raise InvalidURL(url, "ssl_keyfile is the key of a certificate: say ssl_certfile, too")
     return said
+
+
+def _rules(scheme: str) -> dict[str, str]:
+    return {**TLS_VALUES, **(_SENTINEL_VALUES if scheme in SENTINEL_SCHEMES else {})}
 
 
 def _check_ports(url: str, place: str) -> None:

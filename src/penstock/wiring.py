@@ -7,7 +7,13 @@ import os
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, TypeAlias, Unpack, cast
 
-from penstock.address import RECORD_SCHEMES, Address, Options, QueueOptions, parse
+from penstock.address import (
+    RECORD_SCHEMES,
+    Address,
+    Options,
+    QueueOptions,
+    parse,
+)
 from penstock.client.blocking import BlockingQueue
 from penstock.client.calls import Finish
 from penstock.client.import_writer import ImportWriter
@@ -24,7 +30,7 @@ from penstock.errors import InvalidInput, NoVersions, Unsupported
 from penstock.ports.backend import Backend
 from penstock.ports.records import RecordStore
 from penstock.ports.store import Bucket, ObjectStore
-from penstock.ready_made import library_of
+from penstock.ready_made import keeps_records, kind_of, library_of
 from penstock.runtime.services import Services
 from penstock.server_url import POSTGRES_SCHEMES, REDIS_SCHEMES
 from penstock.stores.layers.retrying import Retrying
@@ -72,7 +78,7 @@ def open(
     handles on `memory://` share; `finish`, the test kit's, runs what `call` waits for.
     """
     services = services or Services()
-    address = parse(_place(url, store, "open"), options)
+    address = parse(_place(url, store, "open"), options, kind_of(store))
     said = address.options
     return Queue(
         _backend(address, store, services, layer or _bare, memory),
@@ -109,10 +115,10 @@ def import_writer(
     `url`, `store`, `services` and `options` are those of `open`; `run` names the import.
     """
     services = services or Services()
-    address = parse(_place(url, store, "import_writer"), options)
+    address = parse(_place(url, store, "import_writer"), options, kind_of(store))
     if address.scheme in RECORD_SCHEMES:
         raise Unsupported("bulk imports", f"{address.scheme}://")
-    if _keeps_records(store):
+    if keeps_records(store):
         raise Unsupported("bulk imports", type(store).__name__)
     if store is not None:
         _check_fit(address, store)
@@ -221,7 +227,7 @@ def _backend(
             made = _adapted(store, address)
         close = _closing(made, store)
         try:
-            return await _discovered(made, layer, close, options, services)
+            return await _discovered(made, layer, close, address, services)
         except BaseException:
             await close()
             raise
@@ -242,15 +248,21 @@ async def _discovered(
     made: ObjectStore,
     layer: Callable[[ObjectStore], ObjectStore],
     close: CloseStore,
-    options: Options,
+    address: Address,
     services: Services,
 ) -> Backend:
     """The engine for what is in a store, which is made a queue if it is none yet."""
+    options = address.options
     store = _patient(layer(made), services)
     layout = await ensure_marker(store, options.layout, services)
     if layout == "tasks":
         versions = isinstance(made, Bucket) and await _keeps_versions(made, store, options)
         return _tasks(store, close, options, services, versions=versions)
+    if unused := address.said & {"index", "shards"}:
+        raise InvalidInput(
+            f"{', '.join(sorted(unused))}: only layout tasks has that, and {store.name} is a queue "
+            f"of layout {layout}"
+        )
 
     async def open_journal(listener: Listener) -> Journal:
         try:
@@ -316,13 +328,7 @@ def _records(address: Address, store: Any, services: Services) -> RecordStore | 
         return _redis(store, address.options, services)
     if library == "psycopg":
         return _postgres(store, address.options, services)
-    return cast("RecordStore", store) if _keeps_records(store) else None
-
-
-def _keeps_records(store: Any) -> bool:
-    if store is None:
-        return False
-    return library_of(store) in ("redis", "psycopg") or hasattr(store, "turn")
+    return cast("RecordStore", store) if keeps_records(store) else None
 
 
 def _patient(store: ObjectStore, services: Services) -> ObjectStore:
@@ -380,5 +386,3 @@ def _check_fit(address: Address, store: Any) -> None:
     library = library_of(store)
     if library == "boto3" and address.scheme != "s3":
         raise InvalidInput("with a session or client of boto3 say the bucket: s3://bucket/prefix")
-    if library in ("redis", "psycopg") and address.options.layout is not None:
-        raise InvalidInput(f"layout={address.options.layout}: a client of {library} has no layout")

@@ -48,6 +48,12 @@ def test_two_tasks_of_one_name_are_refused(app: penstock.App) -> None:
         app.task(name="send")(lambda: None)
 
 
+def test_the_name_of_one_call_is_no_option_of_all_of_them(app: penstock.App) -> None:
+    with pytest.raises(InvalidTask, match=r"write task\.options\(operation=…\)"):
+        app.task(name="send", operation="order-17")(lambda: None)
+    assert not app.tasks
+
+
 async def test_apps_do_not_meet() -> None:
     first, second = penstock.App("memory://"), penstock.App("memory://")
 

@@ -307,3 +307,15 @@ def test_an_app_shows_its_jobs_and_counts_without_an_event_loop() -> None:
         assert job.type == "work"
         assert app.get_sync("unknown") is None
         assert app.stats_sync().jobs == 1
+
+
+async def test_an_app_that_is_moved_leaves_behind_what_only_its_own_address_has() -> None:
+    app = penstock.App("postgresql://server/database", schema="mail", payload_bytes_max=7)
+    app.relocate("memory://")
+
+    @app.task
+    async def send(to: str) -> None: ...
+
+    async with app:
+        with pytest.raises(penstock.PayloadTooLarge):
+            await send.enqueue("everybody")

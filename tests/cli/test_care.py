@@ -20,7 +20,7 @@ from tests.cli.running import Penstock, got
 def test_jobs_come_out_as_lines(run: Penstock, failed_id: str) -> None:
     ran = run("export")
     assert ran.object["id"] == failed_id
-    assert ran.stderr == "exported 1 jobs\n"
+    assert ran.stderr == "exported 1 job\n"
 
 
 def test_an_export_to_a_file_counts_what_it_wrote(
@@ -40,6 +40,32 @@ def test_an_export_to_a_folder_is_refused(run: Penstock, failed_id: str, folder:
         2,
         f"error: --output {folder}: it is a folder; name a file in it\n",
     )
+
+
+def test_an_export_into_a_folder_that_is_missing_says_so(
+    run: Penstock, failed_id: str, folder: Path
+) -> None:
+    missing = folder / "missing"
+    ran = run("export", "--output", str(missing / "out.jsonl"))
+    assert (ran.code, ran.stderr) == (
+        2,
+        f"error: --output {missing / 'out.jsonl'}: there is no folder {missing}; make it first\n",
+    )
+    named = run("export", "--output", f"{missing}/")
+    assert named.code == 2
+    assert f"'{missing}/' names a folder; name a file in it" in named.stderr
+    within = run("export", "--output", str(folder / "tasks.py" / "out"))
+    assert (within.code, "tasks.py is no folder" in within.stderr) == (2, True)
+    assert not missing.exists()
+
+
+def test_an_export_to_a_dash_goes_to_stdout(
+    run: Penstock, failed_id: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    assert run("export", "--output", "-").object["id"] == failed_id
+    assert not (folder / "-").exists()
+    assert "--json prints the counts" in run("export", "--output", "-", "--json").stderr
 
 
 def test_an_export_to_a_pipe_is_written_into_the_pipe(
@@ -182,6 +208,54 @@ def test_large_payloads_survive_an_export_and_an_import(folder: Path) -> None:
     assert there("export").object["payload"] == "x" * 100
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["export", "--events", "--state", "failed"], "--state has no effect on events"),
+        (["history", "a", "--lives", "--life", "1"], "--life has no effect beside --lives"),
+        (["init", "a", "--url", "b"], "URL has no effect beside --url"),
+        (["init", "--versioning", "--allow-no-versioning"], "--allow-no-versioning has no effect"),
+        (["migrate", "a", "b", "--abort", "--dry-run"], "--dry-run has no effect beside --abort"),
+        (["migrate", "a", "b", "--abort", "--batch", "9"], "--batch has no effect beside --abort"),
+        (["monitor", "--once", "--monitor-vacuum", "9"], "--monitor-vacuum has no effect"),
+        (["demo", "--no-report", "--report", "a"], "--report has no effect beside --no-report"),
+        (["enqueue", "--file", "-", "--priority", "1"], "--priority has no effect with --file"),
+        (["enqueue", "a", "1", "--file", "-"], "JSON has no effect with --file"),
+        (["enqueue", "a", "--file", "-", "--wait", "1"], "--wait has no effect with --file"),
+        (["enqueue", "a", "--file", "-", "--id", "b"], "--id has no effect with --file"),
+        (["enqueue", "a", "1", "--unique-seconds", "9"], "no effect without --key"),
+        (["worker", "tasks", "--tasks", "1"], "--tasks has no effect without --on-spark"),
+        (["worker", "tasks", "--on-spark", "--name", "a"], "--name has no effect with --on-spark"),
+        (["worker", "tasks", "--concurrency-max", "9"], "unless --concurrency is auto"),
+        (["worker", "tasks", "--no-monitor", "--monitor-round", "9"], "with --no-monitor"),
+        (["worker", "tasks", "--health-host", "a"], "--health-host has no effect without --health"),
+        (["worker", "tasks", "--no-log-config", "--log-level", "info"], "with --no-log-config"),
+    ],
+)  # fmt: skip
+def test_an_option_that_would_have_no_effect_is_refused(
+    run: Penstock,
+    url: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    words: str,
+) -> None:
+    monkeypatch.chdir(folder)
+    ran = run(*arguments, input="")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert words in ran.stderr
+    assert not Path(url).exists()
+
+
+def test_a_variable_that_has_no_effect_on_this_command_is_none_of_its_business(
+    run: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_MONITOR_VACUUM", "9")
+    monkeypatch.setenv("PENSTOCK_SCHEMA", "of_another_queue")
+    run("enqueue", "add", "1")
+    assert run("monitor", "--once").code == 0
+
+
 def test_an_import_needs_ids(run: Penstock) -> None:
     ran = run("import", input='{"type": "a"}\n')
     assert ran.code == 2
@@ -251,7 +325,7 @@ def test_doctor_reads_layout_single(folder: Path) -> None:
     run = Penstock(f"file://{folder / 'single'}?layout=single")
     run("enqueue", "add", "1")
     checks = {check["check"]: check for check in run("doctor", "--json").lines}
-    assert checks["queue.json"]["detail"].startswith("1 jobs")
+    assert checks["queue.json"]["detail"].startswith("1 job ")
 
 
 def test_doctor_says_why_a_store_cannot_be_reached(folder: Path) -> None:

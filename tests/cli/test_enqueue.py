@@ -44,6 +44,35 @@ def test_every_option_of_enqueue_reaches_the_job(run: Penstock, queue: BlockingQ
     assert job.key_until is not None
 
 
+def test_the_same_operation_again_adds_nothing(run: Penstock, queue: BlockingQueue) -> None:
+    first, again = (run("enqueue", "add", "1", "--operation", "tuesday") for _ in range(2))
+    id = first.stdout.strip()
+    assert again.stdout == f"{id} is pending already; nothing was enqueued\n"
+    queue.cancel(id)
+    run("enqueue", "add", "1", "--operation", "tuesday")
+    assert [(job.id, job.state.value) for job in queue.jobs()] == [(id, "cancelled")]
+
+
+def test_the_same_operation_on_the_same_file_adds_nothing(
+    run: Penstock, queue: BlockingQueue
+) -> None:
+    lines = "".join(f"{number}\n" for number in range(1_500))
+    for said in ("1,500 queued\n", "1,500 duplicate\n"):
+        ran = run("enqueue", "add", "--file", "-", "--operation", "tuesday", input=lines)
+        assert ran.stdout == said
+    assert queue.stats().totals["pending"] == 1_500
+
+
+def test_the_time_of_an_attempt_is_kept_by_a_job_that_is_waited_for(
+    run: Penstock, queue: BlockingQueue
+) -> None:
+    wait = ("--wait", "0.05", "--timeout-seconds", "9", "--operation", "tuesday")
+    assert run("enqueue", "add", "1", *wait).code == 1
+    assert run("enqueue", "add", "1", *wait).code == 1
+    [job] = queue.jobs()
+    assert job.timeout_seconds == 9.0
+
+
 @pytest.mark.parametrize("argument", [["-"], []])
 def test_the_payload_may_come_from_stdin(
     run: Penstock, queue: BlockingQueue, argument: list[str]
@@ -142,4 +171,4 @@ def test_waiting_for_a_job_that_nobody_runs_fails(run: Penstock) -> None:
 def test_a_file_that_is_not_there_is_one_line(run: Penstock, folder: Path) -> None:
     ran = run("enqueue", "--file", str(folder / "missing.jsonl"))
     assert ran.code == 1
-    assert "missing.jsonl" in ran.stderr
+    assert ran.stderr == f"error: {folder / 'missing.jsonl'}: No such file or directory\n"

@@ -45,6 +45,44 @@ def test_status_as_json_is_the_whole_job_without_its_lease(
     assert held.lease.secret not in shown.stdout
 
 
+def test_status_shows_the_beginning_of_a_long_value_and_how_to_see_it_all(
+    run: Penstock, queue: BlockingQueue
+) -> None:
+    queue.enqueue("resize", "x" * 200_000, id="long")
+    [job] = queue.claim(1)
+    queue.ack(job, ["y" * 2_000])
+    shown = run("status", "long").stdout
+    assert len(shown) < 5_000
+    for words in ("… (200,002 bytes in all; --full shows it whole", "… (2,004 bytes in all"):
+        assert words in " ".join(shown.split())
+    assert run("status", "long", "--full").stdout.count("x") >= 200_000
+    assert run("status", "long", "--json").object["payload"] == "x" * 200_000
+
+
+def test_json_tells_the_life_of_a_job_and_where_a_list_goes_on(
+    run: Penstock, queue: BlockingQueue
+) -> None:
+    lives = [queue.enqueue("add", number, id=f"job-{number}").life for number in range(3)]
+    assert run("status", "job-1", "--json").object["life"] == lives[1]
+    first = run("list", "--limit", "2", "--json").lines
+    rest = run("list", "--after", first[-1]["cursor"], "--json").lines
+    assert [job["life"] for job in first + rest] == lives
+    assert "cursor" not in run("list", "--sort", "priority", "--limit", "1", "--json").object
+
+
+def test_a_later_page_of_a_list_is_not_called_the_first(
+    run: Penstock, queue: BlockingQueue
+) -> None:
+    queue.enqueue_many([NewJob("add", number) for number in range(5)])
+    first = run("list", "--limit", "2").stderr
+    assert first.startswith("these are the first 2, and there are more")
+    cursor = first.partition("--after ")[2].partition(" ")[0]
+    later = run("list", "--limit", "2", "--after", cursor).stderr
+    assert later.startswith("these are the next 2, and there are more")
+    cursor = later.partition("--after ")[2].partition(" ")[0]
+    assert run("list", "--limit", "2", "--after", cursor).stderr == ""
+
+
 @pytest.mark.parametrize("command", ["status", "history"])
 def test_a_job_that_is_not_there_is_not_found(
     run: Penstock, queue: BlockingQueue, command: str
@@ -177,10 +215,39 @@ def test_replay_opens_a_failed_job_again(
     assert "it is completed" in again.object["outcome"]
 
 
+def test_replay_says_of_a_job_that_waits_or_runs_that_it_did_nothing(
+    run: Penstock, queue: BlockingQueue, failed_id: str
+) -> None:
+    queue.enqueue("add", 1, id="runs")
+    [running] = queue.claim(1)
+    queue.enqueue("add", 1, id="waits")
+    said = run("replay", "waits", running.id, failed_id)
+    assert said.code == 0
+    waits, runs, failed = said.stdout.splitlines()[2:5]
+    assert waits.split(maxsplit=1)[1] == "is pending already; nothing was replayed"
+    assert runs.split(maxsplit=1)[1] == "is running already; nothing was replayed"
+    assert failed.split() == [failed_id, "replayed"]
+    outcomes = run("replay", "waits", "runs", failed_id, "--json").lines
+    assert [line["outcome"] for line in outcomes] == ["pending", "running", "pending"]
+    assert all(line["ok"] for line in outcomes)
+
+
+def test_an_id_is_whole_beside_what_became_of_it(run: Penstock, queue: BlockingQueue) -> None:
+    id = "an-id-of-my-own-" * 7
+    shown = run("cancel", id, "nobody", columns=80).stdout.splitlines()
+    assert max(map(len, shown)) <= 80
+    assert id in "".join(line[:56].rstrip() for line in shown[2:])
+    for words in (f"no job {id!r}", "it may have left after its retention"):
+        outcomes = "".join(line[58:].rstrip() for line in shown[2:])
+        assert words.replace(" ", "") in outcomes.replace(" ", ""), "nothing of it is cut"
+    short = run("cancel", "nobody", columns=80).stdout.splitlines()
+    assert short[2].startswith("nobody  no job 'nobody'")
+
+
 def test_replay_by_filter_asks_first(run: Penstock, queue: BlockingQueue, failed_id: str) -> None:
     refused = run("replay", "--queue", "images", input="n\n")
     assert refused.code == 1
-    assert "replay 1 failed jobs?" in refused.stderr
+    assert "replay 1 failed job?" in refused.stderr
     assert got(queue, failed_id).state == "failed"
     assert run("replay", "--type", "nothing", "--yes").stdout == "no failed jobs to replay\n"
     assert run("replay", "--all-failed", "--yes", "--json").object["ok"] is True
@@ -280,7 +347,7 @@ def test_a_payload_that_cannot_be_decoded_survives_an_export_and_an_import(
     there = Penstock(f"{folder}/there")
     ran = there("import", input=run("export").stdout)
     assert (ran.code, ran.stdout) == (
-        0, "imported 1 jobs; 0 were there already, 0 lines skipped\n"
+        0, "imported 1 job; 0 were there already, 0 lines skipped\n"
     )  # fmt: skip
     with penstock.open_sync(there.url, codecs=[Reversed()]) as queue:
         assert (got(queue, "odd").payload, got(queue, "odd").codec) == ("abc", "reversed")
@@ -298,9 +365,7 @@ def test_an_import_refuses_only_the_line_whose_payload_was_gone(folder: Path) ->
     ran = there("import", input=exported)
     assert ran.code == 1
     assert "line 1 of stdin: the payload of gone was not there to be exported" in ran.stderr
-    assert ran.stdout.startswith(
-        "imported 1 jobs; 0 were there already, 0 lines skipped, 1 refused"
-    )
+    assert ran.stdout.startswith("imported 1 job; 0 were there already, 0 lines skipped, 1 refused")
     again = there("import", "--json", input=exported)
     assert again.object == {"imported": 0, "present": 1, "skipped": 0, "failed": 1}
     with penstock.open_sync(there.url) as queue:

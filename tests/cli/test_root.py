@@ -110,20 +110,45 @@ def test_a_command_that_is_not_there_is_wrong_usage_with_a_hint(run: Penstock) -
         (["worker", "tasks"], "PENSTOCK_WORKER_LEASE_SECONDS", "0"),
         (["worker", "tasks"], "PENSTOCK_WORKER_PROCESSES", "x"),
         (["monitor", "--once"], "PENSTOCK_MONITOR_ROUND", "-1"),
+        (["worker", "tasks"], "PENSTOCK_WORKER_TYPES", "nosuch"),
+        (["worker", "tasks"], "PENSTOCK_WORKER_QUEUE", "a/b"),
+        (["worker", "tasks", "-c", "auto"], "PENSTOCK_WORKER_CONCURRENCY_MIN", "5000"),
         (["stats"], "PENSTOCK_URL", "ftp://somewhere"),
+        (["enqueue", "add", "1"], "PENSTOCK_TENANT", "a/b"),
+        (["enqueue", "add", '"abc"'], "PENSTOCK_PAYLOAD_BYTES_MAX", "3"),
         (["stats"], "PENSTOCK_LAYOUT", "tree"),
         (["stats"], "PENSTOCK_RESULT_TTL_SECONDS", "soon"),
     ],
 )
 def test_a_bad_value_from_the_environment_is_said_to_come_from_there(
-    run: Penstock, monkeypatch: pytest.MonkeyPatch, arguments: list[str], name: str, value: str
+    run: Penstock,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    name: str,
+    value: str,
 ) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
     monkeypatch.setenv(name, value)
     ran = (Penstock(value) if name == "PENSTOCK_URL" else run)(*arguments)
     assert ran.code == 2
     assert name in ran.stderr
     assert value in ran.stderr
-    assert "in the environment" in ran.stderr
+    assert ran.stderr.count("in the environment") == 1
+
+
+@pytest.mark.parametrize("url", ["nowhere", "redis://me:swordfish@127.0.0.1:1/0"])
+def test_where_nothing_is_the_variable_is_named_that_has_led_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.chdir(folder)
+    ran = Penstock(url)("stats")
+    assert ran.code == 1
+    assert "(the address comes from PENSTOCK_URL in the environment)" in ran.stderr
+    assert "swordfish" not in ran.stderr
+    for typed in (["--url", url], [f"--url={url}"]):
+        assert "PENSTOCK" not in Penstock(url)("stats", *typed).stderr
 
 
 def test_a_bad_value_that_was_typed_is_not_said_to_come_from_the_environment(

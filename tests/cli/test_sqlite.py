@@ -91,6 +91,12 @@ def test_doctor_finds_a_counter_that_is_wrong(
     assert "default/work pending: 2, 1 are there" in failed[0]["detail"]
 
 
+def test_a_quick_check_up_leaves_the_records_alone(run: Penstock, queue: BlockingQueue) -> None:
+    queue.enqueue("work")
+    check = run("doctor", "--quick", "--json").object
+    assert (check["area"], check["check"], check["verdict"]) == ("store", "reachable", "ok")
+
+
 def test_doctor_says_when_there_is_nothing_to_examine(run: Penstock) -> None:
     assert "there is no queue at" in run("doctor").stderr
     assert run("doctor", "--probe", "--json").object["verdict"] == "warn"

@@ -60,15 +60,15 @@ TABLES: dict[str, tuple[Callable[[], RenderableType], dict[int, str]]] = {
     "failed jobs": (
         lambda: job_table([failed_job()]),
         {
-            60: "id queue type state error",
-            80: "id queue type state error",
+            60: "queue type state try error",
+            80: "id queue type state try error",
             100: "id queue type state try error",
         },
     ),
     "waiting jobs": (
         lambda: job_table([pending_job()]),
         {
-            60: "id queue type state",
+            60: "queue type state try due (UTC)",
             80: "id queue type state try",
             100: "id queue type state try due (UTC)",
         },
@@ -76,8 +76,8 @@ TABLES: dict[str, tuple[Callable[[], RenderableType], dict[int, str]]] = {
     "both": (
         lambda: job_table([failed_job(), pending_job()]),
         {
-            60: "id queue type state error",
-            80: "id queue type state error",
+            60: "queue type state try error",
+            80: "id queue type state try error",
             100: "id queue type state try error",
         },
     ),
@@ -129,19 +129,30 @@ def test_a_narrow_table_keeps_what_identifies_a_row_and_what_was_asked_for(
         assert words in "\n".join(shown)
 
 
-def test_an_id_is_cut_in_the_middle_before_anything_but_the_error_is() -> None:
-    assert ID in drawn(job_table([failed_job()]), 80)[2]
-    narrow = drawn(job_table([failed_job()]), 60)[2].split()
-    assert narrow[1:4] == ["images", "resize", "failed"]
-    head, tail = narrow[0].split("…")
-    assert ID.startswith(head)
-    assert ID.endswith(tail)
+@pytest.mark.parametrize("columns", [40, 60, 80, 100])
+@pytest.mark.parametrize("id", [ID, "an-id-of-my-own" * 4])
+def test_an_id_is_whole_however_little_room_there_is(id: str, columns: int) -> None:
+    ended = a_job("send_email", id=id, queue="default", state=State.COMPLETED)
+    shown = drawn(job_table([failed_job(), ended]), columns)
+    assert max(map(len, shown)) <= columns
+    for each in (ID, id):
+        assert each in "".join(shown), "what is longer than a line goes on in the next"
+    assert "the dis" in "\n".join(shown)
+
+
+def test_an_id_has_a_line_of_its_own_only_where_errors_would_be_cut_too_short() -> None:
+    job = a_job("send_email", id=ID, queue="default", state=State.COMPLETED)
+    assert drawn(job_table([failed_job(), job]), 80)[2].startswith(f"{ID}  images")
+    assert drawn(job_table([failed_job(), job]), 70)[3] == ID
+
+
+def test_a_name_is_cut_in_its_middle() -> None:
     assert cut_middle("日本語日本語", 6) == "日…語"
 
 
 def test_a_state_is_never_cut() -> None:
     job = a_job("a-very-long-type" * 4, id=ID, queue="q" * 60, state=State.RUNNING, expired=True)
-    assert "running (lease expired)" in drawn(job_table([job]), 60)[2]
+    assert "running (lease expired)" in "\n".join(drawn(job_table([job]), 60))
 
 
 def test_a_table_without_rows_or_room_is_drawn_all_the_same() -> None:

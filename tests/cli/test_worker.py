@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.working import say_what_is_elsewhere
+from penstock.cli.left_waiting import left_in
 from penstock.client.blocking import BlockingQueue
 from penstock.kernel.job import State
 from penstock.ports.backend import QueueStats, Stats, TypeStats
@@ -96,7 +96,7 @@ def test_a_signal_lets_what_runs_finish(
     with run.start("worker", "tasks:app", "--grace", "60", folder=folder) as worker:
         worker.until("the handler is at work")
         worker.send(number)
-        worker.until("draining: 1 jobs")
+        worker.until("draining: 1 job ")
         (folder / "gate").write_bytes(b"go on")
         assert worker.ended() == 0
     assert got(queue, receipt.id).state == "completed"
@@ -114,7 +114,7 @@ def test_a_container_can_ask_how_a_worker_is(
         ready = run("probe", "--ready", "--port", port, "--json")
         assert (ready.code, ready.object["ready"]) == (0, True)
         worker.send(signal.SIGTERM)
-        worker.until("draining: 1 jobs")
+        worker.until("draining: 1 job ")
         assert run("probe", "--live", "--port", port).code == 0
         drains = run("probe", "--ready", "--port", port)
         assert (drains.code, drains.stdout) == (1, "not ready: it drains\n")
@@ -299,7 +299,7 @@ def test_a_burst_leaves_what_it_does_not_know_and_says_so(
     with run.start("worker", "tasks:app", "--burst", folder=folder) as worker:
         assert worker.ended() == 0
     said = "\n".join(worker.lines)
-    assert "left waiting: 1 of type new (no task of this app)" in said
+    assert "left waiting: 1 job of type new (no task of this app)" in said
     assert "1 completed" in said
     assert got(queue, "new").attempt == 0
     assert "no worker serves new in default: 1 waiting" in run("stats").stdout
@@ -321,9 +321,51 @@ def test_a_burst_says_where_jobs_of_its_types_wait_that_it_was_not_asked_for(
     assert waiting_elsewhere(stats, ["default"], ["add"]) == {}
     assert waiting_elsewhere(stats, None, ["add"]) == {}
     assert waiting_elsewhere(stats, ["exprots"], None) == {"default": 4, "mail": 2}
-    say_what_is_elsewhere(waiting_elsewhere(stats, ["exprots"], ["add"]))
+    left_in(stats, ["exprots"], ["add"], ["add"]).say()
     said = "of its types, jobs wait in queues that it does not serve: 3 in default\n"
     assert capsys.readouterr().out == said
+
+
+def test_a_burst_says_of_each_job_that_it_left_why_it_did(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def waiting(
+        queue: str, *types: TypeStats, scheduled: int = 0, paused: bool = False
+    ) -> QueueStats:
+        pending = sum(one.pending for one in types)
+        return QueueStats(queue, {}, pending, scheduled, 0, paused, None, types=list(types))
+
+    later, both = TypeStats("add", 3, None), TypeStats("add", 5, 7.0)
+    stats = Stats(
+        {},
+        [
+            waiting("a", later, TypeStats("new", 1, 7.0), scheduled=3),
+            waiting("b", both, TypeStats("fail", 2, None), scheduled=6),
+            waiting("c", TypeStats("add", 4, 7.0), paused=True),
+        ],
+        15, 1, 9.0,
+    )  # fmt: skip
+    left = left_in(stats, None, ["add", "fail"], ["add"])
+    assert left.by_type == {"add": 12, "fail": 2, "new": 1}
+    assert left.reasons == {
+        ("add", "due by now"): 1,
+        ("add", "in queue c, which is paused"): 4,
+        ("add", "not due yet"): 3 + 4,
+        ("fail", "not asked for by --types"): 2,
+        ("new", "no task of this app"): 1,
+    }
+    left.say()
+    assert "left waiting: 7 jobs of type add (not due yet)\n" in capsys.readouterr().out
+
+
+def test_jobs_that_are_to_fail_and_types_that_all_have_a_task_are_refused_together(
+    run: Penstock, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
+    ran = run("worker", "tasks:app", "--burst", "--unknown", "fail", "--types", "add")
+    assert ran.code == 2
+    assert "unknown='fail' has no effect beside types that all have a task" in ran.stderr
 
 
 def test_types_narrow_what_a_worker_claims(
@@ -336,6 +378,7 @@ def test_types_narrow_what_a_worker_claims(
         assert worker.ended() == 0
     stopped = json.loads(worker.lines[-1])
     assert (stopped["claimed"], stopped["left"]) == (1, {"fail": 1})
+    assert stopped["reasons"] == [{"type": "fail", "why": "not asked for by --types", "jobs": 1}]
     with run.start("worker", "tasks:app", "--types", "nosuch", folder=folder) as worker:
         assert worker.ended() == 2
     assert "this app has no task 'nosuch'" in "\n".join(worker.lines)

@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 import penstock
-from penstock import NewJob, Queue, RetryPolicy, address
+from penstock import NewJob, Queue, RetryPolicy, address, option_values
 from penstock.engines.ledger.marker import PROBE_WRITERS
 from penstock.errors import (
     InvalidInput,
@@ -37,6 +37,7 @@ from penstock.errors import (
     StoreUnfit,
 )
 from penstock.runtime.services import Services
+from penstock.server_url import LIBPQ_NAMES
 from penstock.stores.memory import MemoryStore
 from penstock.testing.clock import FakeClock
 from penstock.testing.conformance.backend.steps import claimed
@@ -61,8 +62,17 @@ ADDRESSES = {
     "password in it": ("s3://me:secret@bucket/queue", "environment"),
     "user in it": ("gs://me@bucket/queue", "environment"),
     "memory with a path": ("memory://name/path", "memory://name"),
-    "unknown option": ("memory://?layuot=log", "layout"),
-    "unknown layout": ("memory://?layout=tree", "log, single"),
+    "unknown option": ("s3://bucket?layuot=log", "layout may be what you mean"),
+    "unknown layout": ("s3://bucket?layout=tree", "log, single"),
+    "an option of other places": ("memory://?layout=log", "layout is one of file://, s3://"),
+    "a schema on Redis": ("redis://host/0?schema=a", "schema: redis.*; prefix may be what"),
+    "a prefix on PostgreSQL": ("postgresql://host/a?prefix=b", "prefix: .*; schema may be what"),
+    "a mistyped option of others": ("postgresql://host/a?layuot=x", "layuot: .*layout is one of"),
+    "a mistyped word for libpq": ("postgresql://host/a?sslmod=x", "sslmod: .*sslmode may be"),
+    "a mistyped word for TLS": ("rediss://host?ssl_certfil=x", "ssl_certfile may be what"),
+    "shards of a file": ("sqlite:///queue.db?shards=0-7", "shards: sqlite:// has no such option"),
+    "fsync of a bucket": ("s3://bucket?fsync=off", "fsync is one of file://"),
+    "a region of a folder": ("file:///queue?region=here", "region is one of s3://"),
     "bad number": ("memory://?result_ttl_seconds=soon", "number"),
     "not a number": ("memory://?result_ttl_seconds=nan", "number"),
     "infinite": ("memory://?result_ttl_seconds=inf", "number"),
@@ -211,7 +221,9 @@ def test_an_option_that_makes_no_sense_is_refused_where_it_is_written(
 
 def test_every_option_that_is_a_number_has_bounds() -> None:
     defaults = msgspec.structs.asdict(address.Options()).items()
-    assert {name for name, value in defaults if type(value) in (int, float)} == set(address.NUMBERS)
+    assert {name for name, value in defaults if type(value) in (int, float)} == set(
+        option_values.NUMBERS
+    )
 
 
 @pytest.mark.parametrize(("url", "advice"), ADDRESSES.values(), ids=ADDRESSES)
@@ -444,6 +456,47 @@ async def test_a_closed_queue_says_to_open_it_again(store: MemoryStore) -> None:
 async def test_a_queue_that_was_never_opened_says_so() -> None:
     with pytest.raises(QueueClosed):
         await penstock.open("memory://").enqueue("work")
+
+
+async def test_shards_of_a_queue_that_has_none_are_refused(tmp_path: Path) -> None:
+    async with penstock.open(f"file://{tmp_path}/q?layout=single"):
+        pass
+    with pytest.raises(InvalidInput, match=r"shards: only layout tasks has that.*layout single"):
+        async with penstock.open(f"file://{tmp_path}/q", shards="0-7"):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("store", "options", "words"),
+    [
+        (MemoryStore(), {"fsync": False}, "a store of your own has no such option"),
+        (MemoryStore(), {"schema": "a"}, "schema is one of postgresql://"),
+        (MemoryStore(), {"layuot": None}, "layout may be what you mean"),
+    ],
+)
+def test_a_store_of_ones_own_has_no_options_of_others(
+    store: MemoryStore, options: Any, words: str
+) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        penstock.open(store=store, **options)
+
+
+@pytest.mark.parametrize(
+    ("view", "way"),
+    [("scheduled", r"job\.run_at > time\.time\(\)"), ("retrying", r"job\.failures > 0")],
+)
+async def test_a_view_of_pending_jobs_is_no_state_and_says_how_to_have_it(
+    view: str, way: str
+) -> None:
+    async with penstock.open("memory://") as queue:
+        with pytest.raises(InvalidInput, match=f"one of blocked, pending, .*'pending'.* {way}"):
+            [job async for job in queue.jobs(state=view)]
+
+
+def test_every_word_that_libpq_knows_may_stand_in_a_url() -> None:
+    pq = pytest.importorskip("psycopg").pq
+    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+    assert known <= set(LIBPQ_NAMES)
 
 
 async def test_the_wrong_layout_is_told_the_right_one(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ async def test_the_prefix_says_which_queue_of_a_server(redis_client: Any) -> Non
 
 
 def test_a_layout_beside_a_client_of_redis_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="has no layout"):
+    with pytest.raises(InvalidInput, match=r"^layout: redis:// has no such option"):
         penstock.open(store=redis.Redis(), layout="log")
 
 

@@ -154,7 +154,7 @@ async def test_a_violation_is_found_although_its_cause_is_long_read() -> None:
     checks = await examined(store)
     assert "commit 4: default/job: claimed, but 'mail' is paused" in checks["pauses hold"].detail
     assert "commit 5: default/job: claimed while another" in checks["leases are exclusive"].detail
-    assert checks["leases are exclusive"].detail.startswith("1 violations")
+    assert checks["leases are exclusive"].detail.startswith("1 violation:")
     assert "can't be folded" in checks["checkpoints are folds"].detail
 
 

@@ -1,10 +1,10 @@
-"""One Spark session for all tests that ask for it.
+"""One Spark session for many tests.
 
-A JVM takes seconds to start and half a gigabyte to run, so every test that uses the fixture `spark`
-goes to the same worker process of a run. Tests that start programs with JVMs of their own go to one
-other, so that two cores have two of them at a time. Both rows are long, so they begin first, and
-all else runs beside them. No JVM runs for long enough to be worth what its second compiler costs,
-or threads that collect garbage.
+A JVM takes seconds to start and half a gigabyte to run, so the tests that use the fixture `spark`
+share two worker processes of a run: those of the tables have one, all others the other. Tests that
+start programs with JVMs of their own go to a third. Each of these rows waits for Spark's own pauses
+more than for a core, and is long: they begin first, and all else runs beside them. No JVM runs for
+long enough to be worth what its second compiler costs, or threads that collect garbage.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            is_of_tables = item.path.name.startswith("test_tables")
+            item.add_marker(pytest.mark.xdist_group("spark tables" if is_of_tables else "spark"))
         elif item.get_closest_marker("xdist_group") is None and _starts_a_program(item):
             item.add_marker(pytest.mark.xdist_group("spark programs"))
     items.sort(key=lambda item: not _is_long(item))

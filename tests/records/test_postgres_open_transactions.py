@@ -11,7 +11,10 @@ import pytest
 import penstock
 from penstock import NewJob, Queue
 from penstock.engines.records import colliders
+from penstock.engines.records.commit_reader import CommitReader
+from penstock.engines.records.postgres.store import PostgresStore
 from penstock.errors import StoreUnavailable
+from penstock.runtime.services import Services
 from penstock.testing.conformance.backend.steps import claim_one, ids
 from tests.records.postgres_stores import new_schema
 from tests.servers.postgres import Postgres
@@ -134,3 +137,28 @@ async def test_what_commits_after_the_retention_is_still_to_be_read(
     events = [event async for event in queue.events("beginning", follow=False)]
     assert [event.id for event in events[-2:]] == ["open", "after"]  # type: ignore[union-attr]
     assert await ids(queue) == ["before", "open", "after"]
+
+
+async def test_a_turn_that_began_long_ago_and_shows_it_late_is_no_loss_to_a_reader(
+    database: str, connection: psycopg.AsyncConnection
+) -> None:
+    """Its process was stopped between looking at the numbers and locking one of them."""
+    schema = new_schema()
+    async with penstock.open(f"{database}?schema={schema}") as queue:
+        store = PostgresStore(database, Services(), schema=schema, fsync=False)
+        await store.open()
+        try:
+            await queue.enqueue_many([NewJob("ship")] * 2)
+            await queue.claim(1)
+            reader = CommitReader(store, 0)
+            assert await reader.read_on()
+            await connection.execute(
+                f"SELECT pg_advisory_xact_lock_shared('{schema}.commits'::regclass::oid::int, 0)"
+            )
+            await queue.claim(1)
+            assert await reader.read_on() == []
+            await connection.rollback()
+            [(_, [event])] = await reader.read_on()
+        finally:
+            await store.close()
+    assert event.event == "claimed"

@@ -37,7 +37,8 @@ class Statement:
     done: list[tuple[str, int]] = field(default_factory=list)
     seen: list[Line] = field(default_factory=list)
     """Since it was told of a gap the last time."""
-    gaps: int = 0
+    gaps: list[str] = field(default_factory=list)
+    """What it was told each time; where nothing was lost or vacuumed, there is none."""
     follows: bool = False
 
     def add(self, told: dict[str, Any]) -> None:
@@ -52,8 +53,8 @@ class Statement:
                 self.done.append((id, fence))
             case {"saw": (position, event, id, fence)}:
                 self.seen.append((position, event, id, fence))
-            case {"gap": _}:
-                self.gaps += 1
+            case {"gap": said}:
+                self.gaps.append(said)
                 self.seen.clear()
             case _:
                 pass  # that it is ready, or in trouble, promises nothing
@@ -81,6 +82,7 @@ def judge(statements: Sequence[Statement], outcome: Outcome) -> list[str]:
     ]
     if not outcome.forgets:
         found += [*_of_losses(statements, outcome), *_of_acks(statements, outcome)]
+        found += [f"a follower was told: {said}" for one in statements for said in one.gaps]
     return found
 
 

@@ -87,7 +87,7 @@ async def soak(
         jobs=len(outcome.states),
         leases=sum(event == "claimed" for _, event, _, _ in outcome.log),
         events=len(outcome.log),
-        gaps=sum(one.gaps for one in crew.statements),
+        gaps=sum(len(one.gaps) for one in crew.statements),
         faults=chaos.made,
         troubles=sum((seat.troubles for seat in crew.seats), Counter()),
         seconds=time.monotonic() - began,

@@ -133,13 +133,15 @@ def test_a_broken_promise_is_found(spoil: Callable[[Soak], None], found: str) ->
     assert any(found in fault for fault in soak.verdict()), soak.verdict()
 
 
-def test_a_follower_that_was_told_of_a_gap_is_counted_from_there() -> None:
+def test_only_a_server_that_was_set_back_may_tell_a_follower_of_a_gap_to_count_from() -> None:
     soak = Soak()
     for line in [(7, "enqueued", "of another past", 0)]:
         soak.follower.seen.insert(0, line)
     soak.follower.add({"gap": "start again"})
     for position, event, id, fence in soak.outcome.log:
         soak.follower.add({"saw": [position, event, id, fence]})
+    assert soak.verdict() == ["a follower was told: start again"]
+    soak.outcome.forgets = True
     assert soak.verdict() == []
 
 

@@ -14,6 +14,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
+from penstock.address import fitting
 from penstock.app.connection import Connection
 from penstock.app.context import JobContext
 from penstock.app.decorator import (
@@ -81,6 +82,8 @@ class App(Hooked):
         """
         kept = dict(self._connection.options)
         if url is not None:
+            # Such as a schema, which the app has named for a server, and a test's memory has not.
+            kept = fitting(url, kept)
             kept.pop("store", None)
         self._connection = Connection(
             url or self._connection.url, {**kept, **options}, self._connection.finish
@@ -198,6 +201,12 @@ class App(Hooked):
         problem = unknown_option(options)
         if problem is not None:
             raise InvalidTask(name, problem)
+        if options.get("operation") is not None:
+            raise InvalidTask(
+                name,
+                "an operation names one call, and all calls of this task would be that one; "
+                "write task.options(operation=…)",
+            )
         task: Task[..., Any] = Task(self, function, name, TaskOptions(**options), cpu=cpu)
         if cpu and task.is_async:
             raise InvalidTask(

@@ -71,7 +71,7 @@ class Signature:
         as what it is, whatever its fields hold.
         """
         if all(type(value) in _PLAIN for value in payload.values()):
-            self.check(payload)
+            self._converted(payload)
             return
         try:
             plain = msgspec.to_builtins(
@@ -79,7 +79,7 @@ class Signature:
             )
         except Exception:  # noqa: BLE001  # a value of anybody's class may raise anything
             return  # no codec of ours takes it, and whichever is asked to will say why
-        self.check(plain)
+        self._converted(plain)
 
     def with_defaults(self, payload: dict[str, Any]) -> dict[str, Any]:
         """All arguments of a call, those included that it leaves to their defaults."""
@@ -89,6 +89,9 @@ class Signature:
 
     def check(self, payload: Any) -> dict[str, Any]:
         """The arguments in a payload, as their types; `ArgumentsInvalid` if they do not fit."""
+        return msgspec.structs.asdict(self._converted(payload))
+
+    def _converted(self, payload: Any) -> msgspec.Struct:
         if payload is None:
             payload = {}
         if not isinstance(payload, dict):
@@ -100,10 +103,9 @@ class Signature:
             )
         try:
             # JSON has no other keys than strings, a `dict[int, str]` came through it all the same.
-            arguments = msgspec.convert(payload, self._arguments_type, str_keys=True)
+            return msgspec.convert(payload, self._arguments_type, str_keys=True)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             raise ArgumentsInvalid(self._name, str(error)) from None
-        return {known: getattr(arguments, known) for known in arguments.__struct_fields__}
 
     def result(self, value: Any) -> Any:
         """A result as the annotation types it; as it came if that says nothing of use."""

@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 import typer
+from rich.cells import cell_len
 
+from penstock.cli.fitted import SHORTEST
 from penstock.cli.output import add_row, complain, out, print_json, table, text
 from penstock.cli.progress import progress
 from penstock.client.queue import Queue
@@ -14,6 +16,8 @@ from penstock.errors import PenstockError
 from penstock.insights.listing import listed
 
 JOBS_PER_COMMIT: Final = 1_000
+OUTCOME_CHARACTERS_MIN: Final = 24
+"""How much room there is for a word on what became of a job, at least."""
 SHOWN_MAX: Final = 20
 """Of more jobs than this, people see a count and not a table."""
 
@@ -80,10 +84,14 @@ def _show(said: Iterable[tuple[str, str, bool]]) -> None:
     rows = list(said)
     bad = [row for row in rows if not row[2]]
     shown = rows if len(rows) <= SHOWN_MAX else bad[:SHOWN_MAX]
-    made = table("id", "outcome", flexible=["outcome"])
+    console = out()
+    made = table("id", "outcome", flexible=["id", "outcome"])
+    # Whole beside the outcome, unless that would leave no room for it.
+    longest = max((cell_len(id) for id, _, _ in shown), default=0)
+    made.columns[0].width = max(min(longest, console.width - OUTCOME_CHARACTERS_MIN), SHORTEST)
     for id, outcome, fine in shown:
-        add_row(made, id, text(outcome, "" if fine else "red", wrap=True))
+        add_row(made, text(id, wrap=True), text(outcome, "" if fine else "red", wrap=True))
     if shown:
-        out().print(made)
+        console.print(made)
     if len(rows) > SHOWN_MAX:
-        out().print(f"{len(rows) - len(bad):,} done, {len(bad):,} not")
+        console.print(f"{len(rows) - len(bad):,} done, {len(bad):,} not")

@@ -11,16 +11,19 @@ import typer
 
 from penstock.address import RECORD_SCHEMES
 from penstock.cli.opening import address_of, opened, run
-from penstock.cli.options import Json
+from penstock.cli.options import Json, refuse_unused
 from penstock.cli.output import add_row, duration, err, out, print_json, say, table, text
+from penstock.cli.output_file import file_named
 from penstock.cli.progress import progress
 from penstock.cli.tour import Told, Tour
 from penstock.cli.tour_costs import NOTE_SECONDS, Meter, Spent
 from penstock.errors import InvalidInput, MissingExtra, MissingJava
+from penstock.insights.wording import counted
 from penstock.runtime.services import Services
 
 
 def command(
+    context: typer.Context,
     jobs: Annotated[int, typer.Option("--jobs", "-n", min=100, help="How many.")] = 20_000,
     url: Annotated[
         str | None,
@@ -28,15 +31,20 @@ def command(
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option("--report", metavar="FILE", help="Where the report's page is to be kept."),
+        typer.Option(
+            "--report", metavar="FILE", parser=file_named,
+            help="Where the report's page is to be kept.",
+        ),
     ] = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Go without Spark.")] = False,
     json: Json = False,
-) -> None:
+) -> None:  # fmt: skip
     """Enqueues jobs of several kinds, kills a worker half-way, lets another take over, and counts.
     Then Spark reads the queue into tables and makes a report of them; with --json only if --report
     says where. Exit code 0 only if every job is accounted for.
     """
+    if no_report:
+        refuse_unused(context, "beside --no-report", "report")
     with tempfile.TemporaryDirectory(prefix="penstock-demo-") as name:
         folder = Path(name)
         place = url or str(folder / "queue")
@@ -87,12 +95,13 @@ def _show(told: Told) -> None:
         )  # fmt: skip
     out().print(rows)
     say(
-        f"{told.jobs:,} jobs in {duration(told.seconds)}, {told.jobs / told.seconds:,.0f}/s; "
+        f"{counted(told.jobs, 'job')} in {duration(told.seconds)}, "
+        f"{told.jobs / told.seconds:,.0f}/s; "
         f"an attempt took {duration(told.p50_seconds)} (p50), {duration(told.p99_seconds)} (p99)"
     )
     say(
-        f"{told.duplicates:,} duplicates were recognised, {told.taken_back:,} jobs of the killed "
-        "worker came back"
+        f"{counted(told.duplicates, 'duplicate')} recognised; "
+        f"{counted(told.taken_back, 'job')} of the killed worker came back"
     )
     say(_costs(told))
     if told.complete:
@@ -104,9 +113,10 @@ def _show(told: Told) -> None:
 def _costs(told: Told) -> str:
     spent = told.requests
     if spent == Spent():
-        return f"{told.commits:,} commits"
+        return counted(told.commits, "commit")
     return (
-        f"{told.commits:,} commits with {spent.puts:,} PUTs, {spent.gets:,} GETs, "
-        f"{spent.lists:,} LISTs and {spent.deletes:,} DELETEs, the killed worker's until "
+        f"{counted(told.commits, 'commit')} with {counted(spent.puts, 'PUT')}, "
+        f"{counted(spent.gets, 'GET')}, {counted(spent.lists, 'LIST')} and "
+        f"{counted(spent.deletes, 'DELETE')}, the killed worker's until "
         f"{NOTE_SECONDS:g} s before its end; on S3 these would cost ${told.dollars_on_s3:.4f}"
     )

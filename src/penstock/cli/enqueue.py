@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 import typer
+from msgspec.structs import asdict, replace
 
 from penstock.cli.opening import opened, run
-from penstock.cli.options import Json, Tenant, Url
+from penstock.cli.options import Json, Tenant, Url, refuse_unused
 from penstock.cli.output import complain, print_json, say
 from penstock.cli.progress import progress
 from penstock.cli.reading import JobLines, json_value, moment, new_job, payload_value
 from penstock.client.newjob import NewJob
+from penstock.client.operations import id_of
 from penstock.errors import InvalidInput, PenstockError
 from penstock.insights.records import told
 from penstock.kernel.commands import Receipt
@@ -25,19 +27,25 @@ from penstock.kernel.retry import RetryPolicy
 
 JOBS_PER_COMMIT: Final = 1_000
 COMPLAINTS_MAX: Final = 10
+File: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--file", "-f", metavar="FILE", help="JSON lines, one job each; - is stdin."),
+]
+Operation: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Of this call: said twice, it is done once.")
+]
 
 
 def command(
+    context: typer.Context,
     type: Annotated[str | None, typer.Argument(metavar="TYPE", help="The job's type.")] = None,
     payload: Annotated[
         str | None, typer.Argument(metavar="JSON", help="The payload; - or none reads stdin.")
     ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option("--file", "-f", metavar="FILE", help="JSON lines, one job each; - is stdin."),
-    ] = None,
+    file: File = None,
     queue: Annotated[str, typer.Option("--queue", "-q", help="Where it waits.")] = DEFAULT_QUEUE,
     id: Annotated[str | None, typer.Option(help="Your own id: enqueued twice, it is once.")] = None,
+    operation: Operation = None,
     key: Annotated[str | None, typer.Option(help="At most one live job has it.")] = None,
     unique_seconds: Annotated[float, typer.Option(help="Hold the key at least so long.")] = 0.0,
     priority: Annotated[int, typer.Option("--priority", "-p", help="Lower first.")] = (
@@ -68,7 +76,10 @@ def command(
 ) -> None:
     """Prints the job's id. With --file, each line is an object with the parameters of a job
     ({"type": "resize", "payload": {"id": 7}}) or, if TYPE is given, a payload of that type.
+    --operation is for calls whose outcome is not known: the same one again adds nothing twice,
+    whatever became of the jobs; with --file, of the same file.
     """
+    _refuse_unused(context, file, type, key)
     options: dict[str, Any] = {
         "queue": queue, "id": id, "key": key, "unique_seconds": unique_seconds,
         "priority": priority, "delay_seconds": delay_seconds, "max_attempts": max_attempts,
@@ -78,19 +89,35 @@ def command(
         "meta": None if meta is None else _object(meta),
     }  # fmt: skip
     if file is not None:
-        run(_enqueue_file(_lines(file, type, options), url, tenant, json))
+        run(_enqueue_file(_lines(file, type, options), operation, url, tenant, json))
     elif type is None:
         raise InvalidInput("name the job's TYPE, or pass --file with JSON lines")
-    elif wait is not None:
-        run(_call(type, payload_value(payload), wait, options, url, tenant, json))
     else:
-        run(_enqueue(NewJob(type, payload_value(payload), **options), url, tenant, json))
+        new = NewJob(type, payload_value(payload), **options, operation=operation)
+        run(_enqueue(new, wait, url, tenant, json))
 
 
-async def _enqueue(new: NewJob, url: str | None, tenant: str | None, json: bool) -> None:
+def _refuse_unused(
+    context: typer.Context, file: Path | None, type: str | None, key: str | None
+) -> None:
+    if file is not None:
+        refuse_unused(context, "with --file", "payload", "wait")
+        refuse_unused(context, "with --file: it is of one job and stands in its line", "id", "key")
+    if file is not None and type is None:
+        why = "with --file and no TYPE: the lines say everything"
+        refuse_unused(context, why, *NewJob.__struct_fields__[2:-1])
+    elif key is None:
+        refuse_unused(context, "without --key", "unique_seconds")
+
+
+async def _enqueue(
+    new: NewJob, wait: float | None, url: str | None, tenant: str | None, json: bool
+) -> None:
+    if wait is not None:
+        await _call(new, wait, url, tenant, json)
+        return
     async with opened(url, tenant, make=True) as queue:
-        options = {name: getattr(new, name) for name in NewJob.__struct_fields__}
-        receipt = await queue.enqueue(**options)
+        receipt = await queue.enqueue(**asdict(new))
     if json:
         print_json(_record(receipt))
     elif receipt.status == "queued":
@@ -101,27 +128,28 @@ async def _enqueue(new: NewJob, url: str | None, tenant: str | None, json: bool)
 
 
 async def _call(
-    type: str,
-    payload: Any,
-    seconds: float,
-    options: dict[str, Any],
-    url: str | None,
-    tenant: str | None,
-    json: bool,
+    new: NewJob, seconds: float, url: str | None, tenant: str | None, json: bool
 ) -> None:
-    # Of a call, `timeout_seconds` is how long to wait.
-    options = {name: options[name] for name in options if name != "timeout_seconds"}
+    # As `queue.call` does, where `timeout_seconds` is how long to wait; here it is an attempt's.
     async with opened(url, tenant, make=True) as queue:
-        result = await queue.call(type, payload, timeout_seconds=seconds, **options)
+        id = new.id
+        if id is None:
+            id = queue.new_id() if new.operation is None else id_of(new.operation)
+            new = replace(new, id=id, operation=id)
+        result = await queue.answer(id, lambda: queue.enqueue(**asdict(new)), seconds)
     print_json({"result": result} if json else result)
 
 
-async def _enqueue_file(lines: JobLines, url: str | None, tenant: str | None, json: bool) -> None:
+async def _enqueue_file(
+    lines: JobLines, operation: str | None, url: str | None, tenant: str | None, json: bool
+) -> None:
     counts = {"queued": 0, "duplicate": 0, "completed": 0, "failed": 0}
     async with opened(url, tenant, make=True) as queue:
         with progress("enqueuing", lines.count) as done:
-            for batch in lines.batches(JOBS_PER_COMMIT):
-                for outcome in await queue.enqueue_many(batch):
+            for number, batch in enumerate(lines.batches(JOBS_PER_COMMIT)):
+                # Each is a call of its own, and of the same file the same.
+                name = None if operation is None else f"{operation}/{number}"
+                for outcome in await queue.enqueue_many(batch, operation=name):
                     _count(outcome, counts)
                     if json:
                         print_json(_record(outcome))
@@ -145,8 +173,6 @@ def _count(outcome: Receipt | PenstockError, counts: dict[str, int]) -> None:
 def _lines(file: Path, type: str | None, options: dict[str, Any]) -> JobLines:
     if type is None:
         return JobLines(file, new_job)
-    if options["id"] is not None or options["key"] is not None:
-        raise InvalidInput("--id and --key are of one job; in a file they stand in its lines")
     return JobLines(file, lambda value: NewJob(type, value, **options))
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from rich.text import Text
 
 from penstock.cli.output import clean, duration
+from penstock.insights.wording import counted
 from penstock.kernel.events import (
     Adopted,
     Checkpointed,
@@ -64,7 +65,7 @@ def detail(event: Event) -> str:
         case FillingBegun():
             return f"from {event.source}"
         case FillingEnded():
-            return f"{event.jobs:,} jobs"
+            return counted(event.jobs, "job")
         case Enqueued():
             wait = event.run_at - event.at
             due = f"due in {duration(wait)}" if wait > 0.001 else ""
@@ -85,7 +86,7 @@ def detail(event: Event) -> str:
         case Failed():
             return f"{event.kind}: {event.error}"
         case Checkpointed():
-            return f"commit {event.commit:,}, {event.size_bytes:,} bytes"
+            return f"commit {event.commit:,}, {counted(event.size_bytes, 'byte')}"
         case _:
             return ""
 
@@ -93,7 +94,7 @@ def detail(event: Event) -> str:
 def _unread(what: str, value: object) -> str:
     if not isinstance(value, Undecodable):
         return ""
-    size = "" if value.size_bytes is None else f" ({value.size_bytes:,} bytes)"
+    size = "" if value.size_bytes is None else f" ({counted(value.size_bytes, 'byte')})"
     return f"its {what}{size} can't be decoded: {value.reason}"
 
 

@@ -16,14 +16,16 @@ from penstock.cli.options import (
     Output,
     Tenant,
     Url,
+    refuse_unused,
 )
 from penstock.cli.output import err, json_line, print_json
-from penstock.cli.output_file import open_output
+from penstock.cli.output_file import STDOUT, open_output
 from penstock.cli.progress import progress
 from penstock.client.queue import Queue
 from penstock.errors import InvalidInput
 from penstock.insights.listing import listed, with_values
 from penstock.insights.records import event_record, portable_job_record
+from penstock.insights.wording import counted
 from penstock.kernel.job import Job
 
 JOBS_PER_READ: Final = 1_000
@@ -36,6 +38,7 @@ class Wanted(NamedTuple):
 
 
 def command(
+    context: typer.Context,
     jobs: Annotated[
         bool, typer.Option("--jobs", help="The jobs; what you get by default.")
     ] = False,
@@ -52,8 +55,10 @@ def command(
     still has them. A file is replaced when it is complete and not before; a pipe or a device is
     written to as it is. --json prints the counts as JSON.
     """
-    if json and output is None:
-        raise InvalidInput("--json prints the counts, so the lines need a file: pass --output")
+    if json and (output is None or str(output) == STDOUT):
+        raise InvalidInput("--json prints the counts, so the lines need a file: pass --output FILE")
+    if events:
+        refuse_unused(context, "on events, which are of no state", "state")
     wanted = Wanted(None if state is None else state.value, queue, type)
     # Opened before there is an event loop: a pipe may have to wait for its reader.
     with open_output(output) as file:
@@ -61,7 +66,10 @@ def command(
     if json:
         print_json(counts)
     else:
-        err().print("exported " + " and ".join(f"{n:,} {name}" for name, n in counts.items()))
+        err().print(
+            "exported "
+            + " and ".join(counted(n, name.removesuffix("s")) for name, n in counts.items())
+        )
 
 
 async def _export(

@@ -1,12 +1,13 @@
 """Tables that fit the terminal by giving up what matters least.
 
 Where there is not room for all, columns are shortened, with an ellipsis, or left out, in the order
-that the table says. What identifies a row is never left out.
+that the table says. What identifies a row is never left out, and what people copy from it is whole:
+where there is no room for it beside the others, it has a line of its own above them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from rich.cells import cell_len
@@ -22,12 +23,15 @@ SHORTEST: Final = 4
 """No column is shortened to less, however narrow the terminal is."""
 LEFT_OUT: Final = 0
 ELLIPSIS: Final = "…"
+INDENT_CHARACTERS: Final = 2
+"""Of what stands below the line that a row's `whole` column has to itself."""
 
 
 class FittedTable:
     """`giving_way` says how short columns may become, in characters, or that they can be
     `LEFT_OUT`, in the order in which that is done; the others are never cut.
-    `middle` are cut in the middle, since both of their ends tell them apart.
+    `middle` are cut in the middle, since both of their ends tell them apart. `whole` is a column
+    that is never cut, and gets lines of its own where the others need the room.
     """
 
     def __init__(
@@ -36,11 +40,13 @@ class FittedTable:
         giving_way: Mapping[str, int],
         right: Iterable[str] = (),
         middle: Iterable[str] = (),
+        whole: str | None = None,
     ) -> None:
         self._columns = columns
         self._giving_way = {name: giving_way[name] for name in giving_way if name in columns}
         self._right = frozenset(right)
         self._middle = frozenset(middle)
+        self._whole = whole
         self._rows: list[dict[str, Text]] = []
         self._sections: set[int] = set()
 
@@ -56,7 +62,9 @@ class FittedTable:
         yield self.fit(options.max_width)
 
     def fit(self, width: int) -> Table:
-        widths = self._widths(width)
+        if self._whole is not None and self._least(self._columns) > width:
+            return self._fit_below(self._whole, width)
+        widths = self._widths(self._columns, width)
         made = bare_table()
         for name, each in widths.items():
             justify: JustifyMethod = "right" if name in self._right else "left"
@@ -67,12 +75,46 @@ class FittedTable:
             made.add_row(*(self._cut(row[name], name, widths[name]) for name in widths))
         return made
 
-    def _widths(self, room: int) -> dict[str, int]:
-        """How wide each column that is shown may be."""
-        widths = {
-            name: max(cell_len(name), *(row[name].cell_len for row in self._rows), 0)
-            for name in self._columns
+    def _fit_below(self, whole: str, width: int) -> Table:
+        """Each row on two lines or more: what is whole, then the rest."""
+        others = [name for name in self._columns if name != whole]
+        widths = self._widths(others, width - INDENT_CHARACTERS)
+        made = bare_table()
+        names = {name: text(name) for name in self._columns}
+        made.add_column(self._in_lines(whole, names, widths), overflow="fold")
+        for number, row in enumerate(self._rows):
+            if number in self._sections:
+                made.add_section()
+            made.add_row(self._in_lines(whole, row, widths))
+        return made
+
+    def _in_lines(self, whole: str, row: Mapping[str, Text], widths: Mapping[str, int]) -> Text:
+        cells = []
+        for name, width in widths.items():
+            cell = self._cut(row[name], name, width).copy()
+            cell.align("right" if name in self._right else "left", width)
+            cells.append(cell)
+        below = Text(" " * INDENT_CHARACTERS) + Text(" " * GAP_CHARACTERS).join(cells)
+        below.rstrip()
+        return Text("\n", overflow="fold").join([row[whole], below])
+
+    def _least(self, columns: Sequence[str]) -> int:
+        """How much room they need, whatever gives way."""
+        least = {
+            name: min(self._giving_way.get(name, each), each)
+            for name, each in self._natural(columns).items()
         }
+        return _total({name: each for name, each in least.items() if each != LEFT_OUT})
+
+    def _natural(self, columns: Sequence[str]) -> dict[str, int]:
+        return {
+            name: max(cell_len(name), *(row[name].cell_len for row in self._rows), 0)
+            for name in columns
+        }
+
+    def _widths(self, columns: Sequence[str], room: int) -> dict[str, int]:
+        """How wide each column that is shown may be."""
+        widths = self._natural(columns)
         shortest = dict(widths)
         for name, least in self._giving_way.items():
             if _total(shortest) <= room:

@@ -8,7 +8,7 @@ import typer
 
 from penstock.cli.event_lines import detail
 from penstock.cli.opening import opened, run, spinner
-from penstock.cli.options import Json, Tenant, Url
+from penstock.cli.options import Json, Tenant, Url, refuse_unused
 from penstock.cli.output import add_row, duration, lines, out, print_json, table, text, when
 from penstock.cli.status import VACUUMED
 from penstock.errors import JobNotFound
@@ -18,6 +18,7 @@ from penstock.kernel.events import Failed, JobEvent, Retried
 
 
 def command(
+    context: typer.Context,
     id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")],
     url: Url = None,
     tenant: Tenant = None,
@@ -31,6 +32,7 @@ def command(
     json: Json = False,
 ) -> None:
     if lives:
+        refuse_unused(context, "beside --lives, which lists them all", "life")
         _show_lives(run(_lives(id, url, tenant)), json=json)
         return
     events = run(_history(id, life, url, tenant))

@@ -15,6 +15,7 @@ from penstock.cli.reading import JobLines, Refusal, new_job
 from penstock.client.newjob import NewJob
 from penstock.errors import InvalidInput, PenstockError
 from penstock.insights.records import unpacked_payload
+from penstock.insights.wording import counted
 from penstock.wire.codecs import Undecodable
 
 JOBS_PER_COMMIT: Final = 1_000
@@ -61,8 +62,9 @@ async def _import(lines: JobLines, url: str | None, tenant: str | None, json: bo
         print_json(counts)
     else:
         say(
-            f"imported {counts['imported']:,} jobs; {counts['present']:,} were there already, "
-            f"{counts['skipped']:,} lines skipped"
+            f"imported {counted(counts['imported'], 'job')}; "
+            f"{counts['present']:,} {'was' if counts['present'] == 1 else 'were'} there already, "
+            f"{counted(counts['skipped'], 'line')} skipped"
             + (f", {counts['failed']:,} refused" if counts["failed"] else "")
         )
     if counts["failed"]:

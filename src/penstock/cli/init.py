@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from penstock.address import STORES, Address
 from penstock.cli.opening import address_of, opened, run
-from penstock.cli.options import Json, PlainUrl, UrlArgument, one_url
+from penstock.cli.options import Json, PlainUrl, UrlArgument, one_url, refuse_unused
 from penstock.cli.output import print_json, say
 from penstock.errors import InvalidInput
 from penstock.ports.backend import Capabilities
@@ -18,6 +18,7 @@ from penstock.wiring import open_store
 
 
 def command(
+    context: typer.Context,
     url: UrlArgument = None,
     at: PlainUrl = None,
     layout: Annotated[
@@ -40,10 +41,12 @@ def command(
     """A queue that is there already stays as it is, so this can be said again. `enqueue` and
     workers make a queue too; this also sets the bucket up, with rights that they need not have.
     """
+    if versioning:
+        refuse_unused(context, "beside --versioning", "allow_no_versioning")
     said: dict[str, Any] = {} if layout is None else {"layout": layout}
     if allow_no_versioning:
         said["allow_no_versioning"] = True
-    made = run(_make(one_url(url, at), said, versioning=versioning, origins=cors or []))
+    made = run(_make(one_url(context, url, at), said, versioning=versioning, origins=cors or []))
     if json:
         print_json(asdict(made))
         return
@@ -57,7 +60,7 @@ async def _make(
     address = address_of(url)
     if versioning or origins:
         await _set_up(address, versioning=versioning, origins=origins)
-    async with opened(url, make=True, **said) as queue:
+    async with opened(url, make=True, tells_of_server=True, **said) as queue:
         return queue.capabilities
 
 

@@ -67,7 +67,9 @@ def command(
     del jobs[limit:]
     if json:
         for job in jobs:
-            print_json(job_record(job))
+            # In another order than the list's own there is nothing to go on behind.
+            cursor = {} if sort is not None else {"cursor": cursor_of(job)}
+            print_json({**job_record(job), **cursor})
         return
     if not jobs:
         say("no jobs")
@@ -75,7 +77,11 @@ def command(
     out().print(job_table(jobs))
     if has_more:
         rest = "" if sort is not None else f", --after {quote(cursor_of(jobs[-1]))} goes on"
-        err().print(f"only the first {limit:,}; --limit shows more{rest}", soft_wrap=True)
+        shown = "the first" if after is None else "the next"
+        err().print(
+            f"these are {shown} {limit:,}, and there are more: --limit shows more at once{rest}",
+            soft_wrap=True,
+        )
 
 
 def job_table(jobs: list[Job]) -> FittedTable:
@@ -86,9 +92,9 @@ def job_table(jobs: list[Job]) -> FittedTable:
     has_errors = any(job.errors for job in jobs)
     rows = FittedTable(
         *columns, *(["due (UTC)"] if has_due else []), *(["error"] if has_errors else []),
-        right=["try"], middle=["id"],
+        right=["try"], whole="id",
         giving_way={
-            "error": 16, "due (UTC)": LEFT_OUT, "try": LEFT_OUT, "id": 13, "type": 8, "queue": 8,
+            "error": 12, "due (UTC)": LEFT_OUT, "try": LEFT_OUT, "type": 8, "queue": 8,
         },
     )  # fmt: skip
     for job in jobs:

@@ -10,16 +10,18 @@ import typer
 from msgspec.structs import asdict
 
 from penstock.address import Address
-from penstock.cli.opening import address_of, require_queue, run, spinner
-from penstock.cli.options import Json
+from penstock.cli.opening import address_of, require_queue, run, spinner, telling_of_server
+from penstock.cli.options import Json, refuse_unused
 from penstock.cli.output import add_row, complain, out, print_json, say, state_text, table
 from penstock.cli.progress import progress
 from penstock.errors import InvalidInput, NoQueue
+from penstock.insights.wording import counted
 from penstock.migration.migration import JOBS_PER_BATCH, End, Migration, Report
 from penstock.wiring import open_backend
 
 
 def command(
+    context: typer.Context,
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="Where the queue is.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="Where it is to be.")],
     dry_run: Annotated[
@@ -37,6 +39,8 @@ def command(
     has the source open is told where the queue is now. Killed or failed, the same command goes on
     where it was. The source is kept as it is, closed.
     """
+    if abort:
+        refuse_unused(context, "beside --abort", "dry_run", "batch")
     here, there = _address(source), _address(target)
     if here.absolute_url == there.absolute_url:
         raise InvalidInput("SOURCE and TARGET are the same address")
@@ -87,7 +91,7 @@ async def _opened(address: Address, *, make: bool = False) -> AsyncIterator[End]
     if not make:
         await require_queue(address)
     backend = open_backend(address)
-    with spinner(f"opening {address.shown_url}"):
+    with spinner(f"opening {address.shown_url}"), telling_of_server(False):
         await backend.start()
     try:
         yield End(backend, address.known_as)
@@ -109,13 +113,13 @@ def _print(report: Report) -> None:
         add_row(rows, count.tenant, count.queue, state_text(count.state), count.jobs)
     out().print(rows)
     word = {"moved": "moved", "moved before": "was moved before", "would move": "would move"}
-    extra = [f"{report.keys:,} keys of ended jobs"] if report.keys else []
+    extra = [f"{counted(report.keys, 'key')} of ended jobs"] if report.keys else []
     extra += [f"paused: {', '.join(report.paused)}"] if report.paused else []
     if report.keeps_settings:
         extra.append("the target keeps the settings it had")
     say(
-        f"{word[report.status]}: {report.jobs:,} jobs from {report.source} to {report.target}"
-        + "".join(f"; {each}" for each in extra)
+        f"{word[report.status]}: {counted(report.jobs, 'job')} "
+        f"from {report.source} to {report.target}" + "".join(f"; {each}" for each in extra)
     )
     if report.status == "moved":
         say(f"verified: counts and content agree, digest {report.digest[:16]}…")

@@ -15,7 +15,7 @@ import typer
 from penstock.cli import worker_options as said
 from penstock.cli.logs import Level, start_logging
 from penstock.cli.opening import opened, run
-from penstock.cli.options import Json, PlainUrl, UrlArgument, one_url
+from penstock.cli.options import Json, PlainUrl, UrlArgument, one_url, refuse_unused
 from penstock.cli.output import print_json, say
 from penstock.maintenance.monitor import Monitor, MonitorOptions
 from penstock.runtime.tasks import TaskSet
@@ -24,6 +24,7 @@ logger = logging.getLogger("penstock.cli")
 
 
 def command(
+    context: typer.Context,
     url: UrlArgument = None,
     at: PlainUrl = None,
     once: Annotated[bool, typer.Option("--once", help="One round, then end.")] = False,
@@ -38,15 +39,16 @@ def command(
     start_logging(as_json=json, level=log_level.value)
     options = said.monitoring(monitor_round, monitor_repair, monitor_vacuum, monitor_forget)
     if once:
-        led = run(_once(one_url(url, at), options))
+        refuse_unused(context, "with --once", "monitor_repair", "monitor_vacuum")
+        led = run(_once(one_url(context, url, at), options))
         words = "did one round" if led else "another monitor leads; there was nothing to do"
         print_json({"led": led}) if json else say(words)
     else:
-        run(_monitor(one_url(url, at), options, json))
+        run(_monitor(one_url(context, url, at), options, json))
 
 
 async def _once(url: str | None, options: MonitorOptions) -> bool:
-    async with opened(url) as queue:
+    async with opened(url, tells_of_server=True) as queue:
         monitor = Monitor(queue, _name(), options=options)
         led = await monitor.round()
         await monitor.resign()
@@ -58,7 +60,7 @@ async def _monitor(url: str | None, options: MonitorOptions, json: bool) -> None
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stopping.set)
-    async with opened(url) as queue:
+    async with opened(url, tells_of_server=True) as queue:
         where = queue.capabilities.backend
         print_json({"event": "started", "queue": where}) if json else say(f"monitoring {where}")
         tasks = TaskSet("monitor")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, TypeVar
@@ -11,6 +12,7 @@ from penstock.address import RECORD_SCHEMES, Address, parse
 from penstock.cli.output import err
 from penstock.client.queue import Queue
 from penstock.errors import InvalidInput, NoQueue
+from penstock.ports.records import SERVER_LOGGER
 from penstock.runtime.loops import new_loop
 from penstock.runtime.services import Services
 from penstock.wiring import open as open_queue
@@ -38,14 +40,21 @@ def address_of(url: str | None, tenant: str | None = None) -> Address:
 
 @asynccontextmanager
 async def opened(
-    url: str | None, tenant: str | None = None, *, make: bool = False, **options: Any
+    url: str | None,
+    tenant: str | None = None,
+    *,
+    make: bool = False,
+    tells_of_server: bool = False,
+    **options: Any,
 ) -> AsyncIterator[Queue]:
-    """The queue, open. Only commands that put something in make one that is not there."""
+    """The queue, open. Only commands that put something in make one that is not there, and only
+    those that are about the server itself, or stay, tell what it is like.
+    """
     address = address_of(url, tenant)
     if not make:
         await require_queue(address)
     queue = open_queue(address.url, tenant=address.options.tenant, **options)
-    with spinner(f"opening {address.shown_url}"):
+    with spinner(f"opening {address.shown_url}"), telling_of_server(tells_of_server):
         await queue.start()
     try:
         yield queue
@@ -72,6 +81,20 @@ async def require_queue(address: Address) -> None:
             raise NoQueue(address.shown_url)
     finally:
         await store.close()
+
+
+@contextmanager
+def telling_of_server(is_wanted: bool) -> Iterator[None]:
+    """What a server is like, such as how durable, is news at the start of a worker. Whoever lists
+    jobs would read the same line every time."""
+    logger = logging.getLogger(SERVER_LOGGER)
+    level = logger.level
+    if not is_wanted:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 @contextmanager

@@ -9,6 +9,9 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from penstock.cli.output_file import file_named
+from penstock.errors import InvalidInput
+
 _URL_HELP = (
     "The queue's address: a folder, file:///…, sqlite:///…, postgresql://…, redis://…, "
     "s3://…, gs://… or az://…"
@@ -48,7 +51,9 @@ OnlyQueue: TypeAlias = Annotated[
 OnlyType: TypeAlias = Annotated[str | None, typer.Option("--type", help="Only jobs of this type.")]
 Output: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write there in place of stdout."),
+    typer.Option(
+        "--output", "-o", metavar="FILE", parser=file_named, help="Write there; - is stdout."
+    ),
 ]
 
 
@@ -70,6 +75,18 @@ OnlyState: TypeAlias = Annotated[
 ]
 
 
+def refuse_unused(context: typer.Context, why: str, *names: str) -> None:
+    """Refuses what was typed and would have no effect; `why` says when, as in `without --key`.
+
+    What comes from the environment is for many commands, and need not matter to this one.
+    """
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name in names and source is not None and source.name == "COMMANDLINE":
+            said = parameter.opts[0] if parameter.opts[0].startswith("-") else parameter.metavar
+            raise InvalidInput(f"{said} has no effect {why}; leave it out")
+
+
 def finite(seconds: float | None) -> float | None:
     """Refuses what no clock can wait for: it is no number, or for ever."""
     if seconds is not None and not isfinite(seconds):
@@ -84,6 +101,8 @@ def above_zero(seconds: float) -> float:
     return seconds
 
 
-def one_url(argument: str | None, option: str | None) -> str | None:
+def one_url(context: typer.Context, argument: str | None, option: str | None) -> str | None:
     """The address of a command that takes it as an argument or as the option."""
+    if option is not None:
+        refuse_unused(context, "beside --url", "url")
     return option or argument

@@ -18,10 +18,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from penstock.insights.wording import counted
+
 PIPED_COLUMNS: Final = 160
 """How wide tables are where there is no terminal to ask."""
 
-ID_CHARACTERS: Final = 36
+SHOWN_CHARACTERS_MAX: Final = 1_000
+"""How much of a value is shown to people who did not ask for all: a dozen lines."""
+
 FLEXIBLE_MIN: Final = 6
 PAUSE_SIGN: Final = "‖"
 """Before the name of a paused queue, where it is not cut off."""
@@ -74,7 +78,7 @@ def json_line(value: Any) -> str:
 
 
 def table(*columns: str, right: Iterable[str] = (), flexible: Iterable[str] = ()) -> Table:
-    """An empty table. Where it is too wide, flexible columns give way and ids never do."""
+    """An empty table. Where it is too wide, flexible columns give way."""
     made = bare_table()
     to_the_right, giving_way = set(right), set(flexible)
     for column in columns:
@@ -84,7 +88,7 @@ def table(*columns: str, right: Iterable[str] = (), flexible: Iterable[str] = ()
             justify="right" if column in to_the_right else "left",
             no_wrap=fixed,
             overflow="ellipsis",
-            min_width=ID_CHARACTERS if column == "id" else FLEXIBLE_MIN if not fixed else None,
+            min_width=None if fixed else FLEXIBLE_MIN,
         )
     return made
 
@@ -111,6 +115,14 @@ def text(value: object, style: str = "", *, wrap: bool = False) -> Text:
     is_number = isinstance(value, int) and not isinstance(value, bool)
     words = f"{value:,}" if is_number else clean(str(value))
     return Text(words, style, no_wrap=not wrap, overflow="fold" if wrap else "ellipsis")
+
+
+def beginning(words: str, see_all: str) -> str:
+    """Of what is long only the beginning; `see_all` says how the rest is to be had."""
+    if len(words) <= SHOWN_CHARACTERS_MAX:
+        return words
+    size = counted(len(words.encode()), "byte")
+    return f"{words[:SHOWN_CHARACTERS_MAX]}… ({size} in all; {see_all})"
 
 
 def state_text(state: str, *, expired: bool = False) -> Text:

@@ -14,26 +14,30 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
+
+import typer
 
 from penstock.errors import InvalidInput, PenstockError
 from penstock.runtime.identity import random_id
 
+STDOUT: Final = "-"
+
 
 @contextmanager
 def open_output(path: Path | None, option: str = "--output") -> Iterator[IO[str]]:
-    """A text file to write to; without a path, stdout. `option` is what named the path."""
-    if path is None:
+    """A text file to write to; without a path, or for `-`, stdout. `option` named the path."""
+    if path is None or str(path) == STDOUT:
         yield sys.stdout
         return
-    there = _status(path)
+    there = _status(path, option)
     if there is not None and stat.S_ISDIR(there.st_mode):
         raise InvalidInput(f"{option} {path}: it is a folder; name a file in it")
     if there is not None and (stream := _own_stream(there)) is not None:
         yield stream
         stream.flush()
     elif there is None or stat.S_ISREG(there.st_mode):
-        with _replacing(path, there) as file:
+        with _replacing(path, there, option) as file:
             yield file
     else:
         try:
@@ -43,13 +47,22 @@ def open_output(path: Path | None, option: str = "--output") -> Iterator[IO[str]
             raise PenstockError(f"{option} {path}: whoever read it has stopped reading") from None
 
 
+def file_named(said: str) -> Path:
+    """What a path option says, which names a file and no folder."""
+    if said.endswith(os.sep):
+        raise typer.BadParameter(f"{said!r} names a folder; name a file in it")
+    return Path(said)
+
+
 @contextmanager
-def _replacing(path: Path, there: os.stat_result | None) -> Iterator[IO[str]]:
+def _replacing(path: Path, there: os.stat_result | None, option: str) -> Iterator[IO[str]]:
     target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise InvalidInput(f"{option} {path}: there is no folder {target.parent}; make it first")
     # A name that nobody else has: neither a file of yours nor what another command writes.
     partial = target.with_name(f".{random_id()}.partial")
     try:
-        with partial.open("x", encoding="utf-8") as file:
+        with _created(partial, f"{option} {path}") as file:
             if there is not None:
                 # Who could not read the old one can't read the new one either.
                 partial.chmod(stat.S_IMODE(there.st_mode))
@@ -59,12 +72,22 @@ def _replacing(path: Path, there: os.stat_result | None) -> Iterator[IO[str]]:
         partial.unlink(missing_ok=True)
 
 
-def _status(path: Path) -> os.stat_result | None:
+def _created(partial: Path, said: str) -> IO[str]:
+    try:
+        return partial.open("x", encoding="utf-8")
+    except OSError as error:
+        # In the words of whoever asked, who knows nothing of the file beside theirs.
+        raise PenstockError(f"{said}: its folder can't be written to: {error.strerror}") from None
+
+
+def _status(path: Path, option: str) -> os.stat_result | None:
     """Of what the name leads to; None: of nothing that is there yet."""
     try:
         return path.stat()
     except FileNotFoundError:
         return None
+    except NotADirectoryError:
+        raise InvalidInput(f"{option} {path}: {path.parent} is no folder") from None
 
 
 def _own_stream(there: os.stat_result) -> IO[str] | None:

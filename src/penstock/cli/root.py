@@ -62,6 +62,8 @@ class Root(LazyCommands):
 
     package = "penstock.cli"
     entries = COMMANDS
+    typed: Sequence[str] = ()
+    """The command line, as somebody has written it."""
 
     def main(
         self,
@@ -72,6 +74,7 @@ class Root(LazyCommands):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
+        self.typed = list(sys.argv[1:] if args is None else args)
         proceed = partial(
             super().main, args, prog_name, complete_var, False, windows_expand_args, **extra
         )
@@ -89,18 +92,24 @@ class Root(LazyCommands):
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: Any) -> Any:
+        from penstock.cli.environment import with_variable
         from penstock.errors import InvalidInput, PenstockError
 
         try:
             return super().invoke(ctx)
         except InvalidInput as error:
-            code = _complain(_refusal(error), WRONG_USAGE, getattr(error, "__notes__", ()))
+            code = _complain(
+                with_variable(error, self.typed), WRONG_USAGE, getattr(error, "__notes__", ())
+            )
         except PenstockError as error:
-            code = _complain(str(error), FAILED)
+            code = _complain(with_variable(error, self.typed), FAILED)
         except BrokenPipeError:
             raise
         except OSError as error:
-            code = _complain(str(error), FAILED)
+            is_of_file = error.filename is not None and error.strerror is not None
+            code = _complain(
+                f"{error.filename}: {error.strerror}" if is_of_file else str(error), FAILED
+            )
         except Exception as error:
             is_typers = isinstance(error, typer.Exit | typer.Abort)
             if is_typers or hasattr(error, "format_message") or os.environ.get(TRACEBACK):
@@ -148,17 +157,6 @@ def _usage(error: Any) -> str:
     if option is not None and source is not None and source.name == "ENVIRONMENT":
         words = f"{words} (it comes from {option.envvar} in the environment)"
     return f"{words}; see `{context.command_path} -h`"
-
-
-def _refusal(error: Exception) -> str:
-    """The same of an address that was not typed but set somewhere."""
-    from penstock.errors import InvalidURL
-    from penstock.errors.addresses import without_credentials
-
-    said = os.environ.get("PENSTOCK_URL")
-    if said and isinstance(error, InvalidURL) and error.url == without_credentials(said):
-        return f"{error} (it comes from PENSTOCK_URL in the environment)"
-    return str(error)
 
 
 def _fault(error: Exception) -> str:

@@ -16,6 +16,7 @@ from penstock.cli.worker_table import unserved_lines
 from penstock.insights.rates import Looks, Rates
 from penstock.insights.records import stats_record
 from penstock.insights.serving import Unserved, unserved
+from penstock.insights.wording import counted
 from penstock.kernel.job import State
 from penstock.ports.backend import Stats
 from penstock.runtime.clock import SystemClock
@@ -50,10 +51,11 @@ def command(
         said = (f"{value:,.1f} {name}" for name, value in asdict(speed).items())
         console.print(f"a second: {', '.join(said)}")
     if stats.state_bytes is not None:
-        kept = "1 job is" if stats.jobs == 1 else f"{stats.jobs:,} jobs are"
-        console.print(f"{kept} kept, in {decimal(stats.state_bytes)}")
+        are = "is" if stats.jobs == 1 else "are"
+        size = decimal(stats.state_bytes)
+        console.print(f"{counted(stats.jobs, 'job')} {are} kept, in {size}")
     if stats.events_behind:
-        console.print(f"events lag by {stats.events_behind:,} commits")
+        console.print(f"events lag by {counted(stats.events_behind, 'commit')}")
 
 
 async def _stats(

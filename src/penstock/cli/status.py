@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -14,7 +15,17 @@ from rich.text import Text
 from penstock.cli.event_lines import progress_words
 from penstock.cli.opening import opened, run
 from penstock.cli.options import Json, Tenant, Url
-from penstock.cli.output import add_row, lines, out, print_json, state_text, table, text, when
+from penstock.cli.output import (
+    add_row,
+    beginning,
+    lines,
+    out,
+    print_json,
+    state_text,
+    table,
+    text,
+    when,
+)
 from penstock.client.tracebacks import FailureRecord
 from penstock.errors import JobNotFound
 from penstock.insights.records import job_record, told
@@ -27,14 +38,18 @@ def command(
     id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")],
     url: Url = None,
     tenant: Tenant = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Long values whole, and not just their beginning.")
+    ] = False,
     json: Json = False,
 ) -> None:
+    """Of a long payload, result or meta the beginning is shown; --full and --json have all."""
     job, failures = run(_find(id, url, tenant))
     if json:
         print_json({**job_record(job), "errors": [asdict(failure) for failure in failures]})
         return
     console = out()
-    console.print(_facts(job))
+    console.print(_facts(job, full=full))
     if job.errors:
         errors = table(
             "attempt", "at (UTC)", "kind", "message", right=["attempt"], flexible=["message"]
@@ -64,16 +79,16 @@ async def _find(id: str, url: str | None, tenant: str | None) -> tuple[Job, list
         return job, await queue.failures(id) if job.errors else []
 
 
-def _facts(job: Job) -> Table:
+def _facts(job: Job, *, full: bool) -> Table:
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="bold", no_wrap=True)
     rows.add_column(overflow="fold")
-    for name, value in _shown(job):
+    for name, value in _shown(job, _whole if full else _beginning):
         rows.add_row(name, value if isinstance(value, Text) else text(value, wrap=True))
     return rows
 
 
-def _shown(job: Job) -> list[tuple[str, Any]]:
+def _shown(job: Job, show: Callable[[Any], str]) -> list[tuple[str, Any]]:
     facts: list[tuple[str, Any]] = [
         ("id", job.id),
         ("type", job.type),
@@ -86,7 +101,7 @@ def _shown(job: Job) -> list[tuple[str, Any]]:
         ("due (UTC)", when(job.run_at)),
         ("started (UTC)", when(job.started_at)),
         ("ended (UTC)", when(job.ended_at)),
-        ("payload", _json(job.payload)),
+        ("payload", show(job.payload)),
         ("life", _life(job)),
     ]
     optional = {
@@ -97,9 +112,9 @@ def _shown(job: Job) -> list[tuple[str, Any]]:
         if job.progress is None
         else progress_words(job.progress, job.progress_message),
         "key": job.key,
-        "meta": None if job.meta is None else _json(job.meta),
+        "meta": None if job.meta is None else show(job.meta),
         "trace": job.trace,
-        "result": None if job.result is None else _json(job.result),
+        "result": None if job.result is None else show(job.result),
     }
     return facts + [(name, value) for name, value in optional.items() if value is not None]
 
@@ -111,5 +126,9 @@ def _life(job: Job) -> str:
     return f"{job.life}{more}"
 
 
-def _json(value: Any) -> str:
+def _beginning(value: Any) -> str:
+    return beginning(_whole(value), "--full shows it whole, --json for programs")
+
+
+def _whole(value: Any) -> str:
     return msgspec.json.encode(told(value), enc_hook=str).decode()

@@ -23,6 +23,7 @@ from penstock.client.newjob import NewJob
 from penstock.client.queue import Queue
 from penstock.errors import PenstockError
 from penstock.insights.probes import percentile
+from penstock.insights.wording import counted
 from penstock.kernel.events import Completed, Enqueued, Expired, Failed
 from penstock.runtime.services import Services
 
@@ -79,7 +80,7 @@ class Told(Struct, frozen=True):
 
 class TourTookTooLong(PenstockError):
     def __init__(self, left: int) -> None:
-        super().__init__(f"{left:,} jobs had not ended after {TOUR_SECONDS_MAX:g} s")
+        super().__init__(f"{counted(left, 'job')} had not ended after {TOUR_SECONDS_MAX:g} s")
 
 
 class WorkerEnded(PenstockError):

@@ -10,7 +10,7 @@ from penstock.app.loading import load_app
 from penstock.cli import worker_options as said
 from penstock.cli.logs import Level, start_logging
 from penstock.cli.opening import run
-from penstock.cli.options import Json, Tenant
+from penstock.cli.options import Json, Tenant, refuse_unused
 from penstock.cli.reloading import reload_forever
 from penstock.cli.working import work
 from penstock.errors import LoopExited
@@ -19,6 +19,7 @@ from penstock.worker.options import AUTO, CONCURRENCY, PROCESSES, WorkerOptions
 
 
 def command(
+    context: typer.Context,
     place: said.Place,
     queue: said.Queues = None,
     types: said.Types = None,
@@ -53,9 +54,9 @@ def command(
     json: Json = False,
 ) -> None:
     """SIGTERM, SIGHUP or ctrl-c drains: nothing new is claimed, what runs may finish within
-    --grace, the rest is given back. A second signal gives back at once. Exit code 0 in all these
-    cases, 1 if the queue can't be opened, 2 if the app can't be loaded.
-    """
+    --grace, the rest is given back; a second signal gives back at once. Exit code 0 in all these
+    cases, 1 if the queue can't be opened, 2 if the app can't be loaded."""
+    _refuse_unused(context, **context.params)
     if log_config:
         start_logging(as_json=json, level=log_level.value)
     if reload:
@@ -76,8 +77,34 @@ def command(
         rounds = said.monitoring(monitor_round, monitor_repair, monitor_vacuum, monitor_forget)
         options = WorkerOptions(processes=processes, name=name, monitoring=rounds, **given)
         told_at = None if health is None else (health_host, health)
-        given = {"tenant": tenant, "shards": shards}
-        _work(place, url, given, options, told_at, json=json)
+        _work(place, url, {"tenant": tenant, "shards": shards}, options, told_at, json=json)
+
+
+def _refuse_unused(
+    context: typer.Context,
+    *,
+    on_spark: bool,
+    concurrency: str,
+    monitor: bool,
+    health: int | None,
+    log_config: bool,
+    **others: object,
+) -> None:
+    rounds = ("monitor_round", "monitor_repair", "monitor_vacuum", "monitor_forget")
+    if on_spark:
+        own = ("processes", "name", "health", "health_host", "shards", *rounds)
+        refuse_unused(context, "with --on-spark", *own)
+    else:
+        refuse_unused(context, "without --on-spark", "master", "tasks", "py_files")
+    if concurrency != AUTO:
+        why = f"unless --concurrency is {AUTO}"
+        refuse_unused(context, why, "concurrency_min", "concurrency_max")
+    if not monitor:
+        refuse_unused(context, "with --no-monitor", *rounds)
+    if health is None:
+        refuse_unused(context, "without --health", "health_host")
+    if not log_config:
+        refuse_unused(context, "with --no-log-config", "log_level")
 
 
 def _work(

@@ -10,6 +10,7 @@ from rich.text import Text
 from penstock.cli.fitted import LEFT_OUT, FittedTable
 from penstock.cli.output import clean, duration, text
 from penstock.insights.serving import SHOWN_MAX, Unserved
+from penstock.insights.wording import counted
 from penstock.ports.backend import SILENT_SECONDS, WorkerRecord
 
 SHARDS_ALL: Final = 16
@@ -55,7 +56,7 @@ def unserved_lines(found: Sequence[Unserved]) -> list[Text]:
         for one in found[:SHOWN_MAX]
     ]
     if len(found) > SHOWN_MAX:
-        lines.append(f"and {len(found) - SHOWN_MAX:,} more types")
+        lines.append(f"and {counted(len(found) - SHOWN_MAX, 'more type')}")
     return [Text(line, style="yellow") for line in lines]
 
 

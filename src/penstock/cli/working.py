@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Container, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -18,12 +18,13 @@ from rich.table import Table
 
 import penstock
 from penstock.app.app import App
-from penstock.cli.output import clean, out, print_json, say, text
+from penstock.cli.left_waiting import find_left
+from penstock.cli.output import out, print_json, say, text
 from penstock.client.queue import Queue
-from penstock.insights.serving import SHOWN_MAX
+from penstock.insights.wording import counted
 from penstock.worker.health import serve_health
 from penstock.worker.options import AUTO, WorkerOptions
-from penstock.worker.serving import served_types, waiting_by_type, waiting_elsewhere
+from penstock.worker.serving import served_types
 from penstock.worker.worker import Worker
 
 logger = logging.getLogger("penstock.cli")
@@ -51,16 +52,16 @@ async def work(
                 gc.collect()
                 gc.freeze()
                 await worker.run()
-        left, elsewhere = await _left(queue, options, types) if options.burst else ({}, {})
+        left = await find_left(queue, options, app.tasks, types) if options.burst else None
     finally:
         await app.close()
     counters = asdict(worker.counters)
     if json:
-        over = {"left": left, "elsewhere": elsewhere} if options.burst else {}
+        over = {} if left is None else left.record()
         print_json({"event": "stopped", **counters, **over})
     else:
-        say_what_is_left(left, app.tasks)
-        say_what_is_elsewhere(elsewhere)
+        if left is not None:
+            left.say()
         say(
             "stopped: "
             + ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counters.items())
@@ -71,37 +72,10 @@ async def work(
         os.execv(sys.executable, [sys.executable, "-m", "penstock", *sys.argv[1:]])
     if worker.left_behind:
         # Their jobs were given back; Python would wait for their threads for ever.
-        logger.warning("%d handlers would not stop and end here", worker.left_behind)
+        left_behind = counted(worker.left_behind, "handler")
+        logger.warning("%s would not stop: ended with the process", left_behind)
         sys.stdout.flush()
         os._exit(0)
-
-
-async def _left(
-    queue: Queue, options: WorkerOptions, types: Iterable[str] | None
-) -> tuple[dict[str, int], dict[str, int]]:
-    """What waits on after a burst: by type where it has looked, by queue where it has not."""
-    stats = await queue.stats()
-    return (
-        waiting_by_type(stats, options.queues),
-        waiting_elsewhere(stats, options.queues, types),
-    )
-
-
-def say_what_is_left(left: dict[str, int], known: Container[str]) -> None:
-    """What waits on after a burst: not due yet or paused, or nothing that this app could run."""
-    for type, count in left.items():
-        why = "not due yet, or not asked for" if type in known else "no task of this app"
-        say(f"left waiting: {count:,} of type {clean(type)} ({why})", "yellow")
-
-
-def say_what_is_elsewhere(elsewhere: dict[str, int]) -> None:
-    """One line about the queues that the worker was not asked to serve: a name may be mistyped."""
-    if not elsewhere:
-        return
-    counts = [f"{count:,} in {clean(name)}" for name, count in elsewhere.items()]
-    more = [f"{len(counts) - SHOWN_MAX:,} more queues"] if len(counts) > SHOWN_MAX else []
-    said = ", ".join([*counts[:SHOWN_MAX], *more])
-    say(f"of its types, jobs wait in queues that it does not serve: {said}", "yellow")
 
 
 def _facts(
@@ -150,11 +124,11 @@ def _signals(worker: Worker, options: WorkerOptions) -> Iterator[None]:
     def stop() -> None:
         nonlocal heard
         if heard:
-            logger.warning("giving back %d jobs at once", len(worker.running))
+            logger.warning("giving back %s at once", counted(len(worker.running), "job"))
         else:
             logger.info(
-                "draining: %d jobs have %g s to finish; once more to give them back at once",
-                len(worker.running),
+                "draining: %s may finish within %g s; once more to give back at once",
+                counted(len(worker.running), "job"),
                 options.grace_seconds,
             )
         heard = True

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import asdict
 
 from penstock.cli.output import add_row, clean, out, print_json, say, table
+from penstock.insights.wording import counted
 from penstock.worker.options import Counters
 
 
@@ -59,7 +60,7 @@ def work_on_spark(
         add_row(rows, each.worker, each.host, *(getattr(each.counters, name) for name in names))
     out().print(rows)
     for type, count in report.left.items():
-        say(f"left waiting: {count:,} of type {clean(type)}", "yellow")
+        say(f"left waiting: {counted(count, 'job')} of type {clean(type)}", "yellow")
     said = (f"{n:,} {name.replace('_', ' ')}" for name, n in asdict(report.total).items())
     say("stopped: " + ", ".join(said))
 

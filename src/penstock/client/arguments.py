@@ -96,8 +96,17 @@ def name_tuple(field: str, names: Sequence[str] | None) -> tuple[str, ...] | Non
 
 def state_named(name: str) -> State:
     if not is_a(name, str) or str.__str__(name) not in set(State):
-        raise InvalidInput(f"state={shown(name)}: one of {', '.join(State)}")
+        raise InvalidInput(f"state={shown(name)}: one of {', '.join(State)}{_view_hint(name)}")
     return State(name)
+
+
+def _view_hint(name: object) -> str:
+    """What people call states and the queue does not: views of pending, told apart by the job."""
+    ways = {"scheduled": "job.run_at > time.time()", "retrying": "job.failures > 0"}
+    way = ways.get(str.__str__(name)) if is_a(name, str) else None
+    if way is None:
+        return ""
+    return f"; {name} jobs are pending ones: take state='pending' and those with {way}"
 
 
 def position_named(since: object) -> int | None:

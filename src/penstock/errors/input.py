@@ -17,7 +17,8 @@ class InvalidURL(InvalidInput):
 
     def __init__(self, url: str, problem: str) -> None:
         url = without_credentials(url)
-        super().__init__(f"{url!r} is not a queue's address: {problem}")
+        said = f"{url!r} is not a queue's address" if url else "no queue's address"
+        super().__init__(f"{said}: {problem}")
         self.url = url
         self.problem = problem
 

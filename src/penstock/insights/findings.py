@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from penstock.insights.checks import Check, Verdict
+from penstock.insights.wording import counted
 from penstock.kernel import invariants
 from penstock.kernel.invariants import Committed, Violation
 
@@ -59,7 +60,7 @@ class Findings:
         if not self._counts.get(law):
             return stored(law, "ok", fine)
         quoted = "; ".join(str(violation) for violation in self._quoted[law])
-        return stored(law, "fail", f"{self._counts[law]:,} violations: {quoted}")
+        return stored(law, "fail", f"{counted(self._counts[law], 'violation')}: {quoted}")
 
 
 def stored(check: str, verdict: Verdict, detail: str) -> Check:

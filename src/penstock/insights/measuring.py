@@ -25,8 +25,8 @@ from penstock.stores.memory import MemoryStore
 from penstock.wiring import open as open_queue
 from penstock.wiring import open_records, open_store
 
-_PLACES: Final = ("endpoint", "prefix", "region", "schema")
-"""Options that say where a queue is; the benchmark's own is elsewhere."""
+_OF_STORES: Final = frozenset({"endpoint", "fsync", "prefix", "region", "schema"})
+"""Options that say where a queue is and how it is written, which the store has been told."""
 PAYLOAD: Final = {"to": "user@example.com", "n": 12345}
 
 
@@ -76,7 +76,8 @@ async def _measure_records(
     beside = PurePath(address.path).parent
     with TemporaryDirectory(prefix="penstock-bench-", dir=beside) as folder:
         url = f"{address.scheme}://{folder}/queue.db"
-        async with open_queue(url, **_said(address)) as queue:
+        fsync = address.options.fsync
+        async with open_queue(url, fsync=fsync, **_said(address)) as queue:
             bench = _Bench(queue, None, Services(), shape, done)
             phases = [await bench.enqueue(), await bench.claim(), await bench.ack()]
             return phases, f"{address.scheme}://{address.path}"
@@ -101,10 +102,9 @@ async def _measure_beside(
 
 def _said(address: Address) -> dict[str, Any]:
     """What the URL says of the queue besides where it is: measured is what will be used."""
-    options = {
-        name: value for name, value in asdict(address.options).items() if name not in _PLACES
-    }
-    return {**options, **address.settings}
+    options = asdict(address.options)
+    said = {name: options[name] for name in address.said & set(options) - _OF_STORES}
+    return {**said, **address.settings}
 
 
 class _Bench:

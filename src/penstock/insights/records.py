@@ -18,9 +18,7 @@ from penstock.ports.backend import QueueStats, Stats, WorkerRecord
 from penstock.wire.codecs import Codecs, Undecodable
 from penstock.wire.commit import encode_event
 
-_JOB_INTERNALS: Final = frozenset(
-    {"lease", "ended_lease", "trail", "payload_key", "result_key", "life"}
-)
+_JOB_INTERNALS: Final = frozenset({"lease", "ended_lease", "trail", "payload_key", "result_key"})
 _EVENT_INTERNALS: Final = frozenset({"operation"})
 
 _MARK: Final = "undecodable"

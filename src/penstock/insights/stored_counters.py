@@ -9,6 +9,7 @@ from typing import Final
 from penstock.engines.records.views import all_jobs
 from penstock.insights.checks import Check
 from penstock.insights.findings import SHOWN_MAX, stored
+from penstock.insights.wording import counted
 from penstock.kernel.job import Job, State
 from penstock.ports.counters import Survey
 from penstock.ports.records import RecordStore, Shelf
@@ -34,7 +35,7 @@ async def check_counters(store: RecordStore) -> Check:
     if wrong:
         quoted = "; ".join(wrong[:SHOWN_MAX])
         return stored(COUNTERS, "fail", f"{len(wrong):,} are wrong: {quoted}")
-    return stored(COUNTERS, "ok", f"of {len(tenants):,} tenants")
+    return stored(COUNTERS, "ok", f"of {counted(len(tenants), 'tenant')}")
 
 
 def wrong_counters(survey: Survey, jobs: Iterable[Job], at: float) -> Iterator[str]:

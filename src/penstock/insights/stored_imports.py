@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.errors import Corrupt, ObjectNotFound
 from penstock.insights.checks import Check
 from penstock.insights.findings import SHOWN_MAX, stored
+from penstock.insights.wording import counted
 from penstock.kernel.state import QueueState
 from penstock.ports.store import ObjectStore
 from penstock.wire.imports import require_object
@@ -26,4 +27,4 @@ async def import_objects(store: ObjectStore, state: QueueState) -> Check:
         words = "; ".join(bad[:SHOWN_MAX])
         return stored(CHECK, "fail", f"{len(bad):,} can't be admitted: {words}")
     rows = sum(segment.unadmitted for segment in state.imports.segments())
-    return stored(CHECK, "ok", f"{len(wanted):,} with {rows:,} unadmitted jobs")
+    return stored(CHECK, "ok", f"{len(wanted):,} with {counted(rows, 'unadmitted job')}")

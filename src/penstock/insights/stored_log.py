@@ -24,6 +24,7 @@ from penstock.insights.findings import (
     stored,
 )
 from penstock.insights.retained import Retained
+from penstock.insights.wording import counted
 from penstock.kernel import invariants
 from penstock.kernel.invariants import Committed, Tally
 from penstock.kernel.state import QueueState
@@ -177,8 +178,9 @@ class LogCheckup:
 
     def _told(self) -> list[Check]:
         begins = "" if self._first == FIRST_SLOT else f", from commit {self._first:,} on"
-        told = [stored("log", "ok", f"{self._commits:,} commits, {self._events:,} events{begins}")]
-        over = f"over {self._commits:,} commits"
+        commits = counted(self._commits, "commit")
+        told = [stored("log", "ok", f"{commits}, {counted(self._events, 'event')}{begins}")]
+        over = f"over {commits}"
         told += [self._findings.check(law, over) for law in (*OF_THE_CHAIN, *OF_EVERY_PART)]
         for law in FROM_THE_BEGINNING | OF_IMPORTS:
             if self._first == FIRST_SLOT:

@@ -24,6 +24,7 @@ from penstock.insights.findings import (
     stored,
 )
 from penstock.insights.stored_counters import COUNTERS, check_counters
+from penstock.insights.wording import counted
 from penstock.kernel.invariants import Committed, Violation
 from penstock.kernel.job import Job
 from penstock.kernel.state import QueueState
@@ -57,7 +58,7 @@ class StoredRecords:
             yield stored("events", "fail", str(error))
             return
         events = sum(len(commit.events) for commit in log)
-        yield stored("events", "ok", f"{len(log):,} commits, {events:,} events")
+        yield stored("events", "ok", f"{counted(len(log), 'commit')}, {counted(events, 'event')}")
         try:
             yield await check_counters(self._store)
         except (FormatError, PenstockError) as error:
@@ -108,7 +109,7 @@ class StoredRecords:
         ]
         findings = Findings()
         findings.add(SAME_TRUTH, wrong)
-        return findings.check(SAME_TRUTH, f"{len(expected):,} live jobs")
+        return findings.check(SAME_TRUTH, counted(len(expected), "live job"))
 
     async def _kept(self, tenant: str) -> list[Job]:
         return await all_jobs(self._store, tenant, _LIVE)
@@ -117,4 +118,4 @@ class StoredRecords:
 def _judged(laws: dict[str, Law], log: Sequence[Committed]) -> list[Check]:
     findings = Findings()
     findings.judge(laws, log)
-    return list(findings.checks(f"over {len(log):,} commits"))
+    return list(findings.checks(f"over {counted(len(log), 'commit')}"))

@@ -18,6 +18,7 @@ from penstock.engines.ledger.single.document import Document, JobRecord, decode_
 from penstock.errors import PenstockError
 from penstock.insights.checks import Check
 from penstock.insights.findings import FROM_THE_BEGINNING, OF_EVERY_PART, Findings, stored
+from penstock.insights.wording import counted
 from penstock.kernel.events import Enqueued, Event, JobEvent, commit_of
 from penstock.kernel.invariants import Committed, Tally, Violation
 from penstock.kernel.job import ABSENT, Job
@@ -42,7 +43,7 @@ class SingleCheckup:
             yield stored(QUEUE, "fail", str(error))
             return
         self.state = state
-        said = f"{len(document.jobs):,} jobs as of commit {document.commit:,}"
+        said = f"{counted(len(document.jobs), 'job')} as of commit {document.commit:,}"
         yield stored(QUEUE, "ok", said)
         try:
             archive = Archive(self._store)
@@ -50,7 +51,7 @@ class SingleCheckup:
         except PenstockError as error:
             yield stored(ARCHIVE, "fail", str(error))
             return
-        yield stored(ARCHIVE, "ok", f"{len(archived):,} jobs")
+        yield stored(ARCHIVE, "ok", counted(len(archived), "job"))
         for check in await asyncio.to_thread(_judged, document, archived, aside, state):
             yield check
 
@@ -69,7 +70,7 @@ def _judged(
     tally.see(log)
     findings.add("counts are conserved", tally.against(state))
     events = sum(len(commit.events) for commit in log)
-    return list(findings.checks(f"over {events:,} events"))
+    return list(findings.checks(f"over {counted(events, 'event')}"))
 
 
 def _misfits(

@@ -31,6 +31,7 @@ from penstock.errors import FormatError, ObjectNotFound, PenstockError
 from penstock.insights.checks import Check
 from penstock.insights.findings import FROM_THE_BEGINNING, OF_EVERY_PART, Findings, stored
 from penstock.insights.stored_single import misfit
+from penstock.insights.wording import counted
 from penstock.kernel.events import commit_of
 from penstock.kernel.invariants import Committed, Violation
 from penstock.kernel.job import Job
@@ -67,13 +68,13 @@ class TasksCheckup:
         except FormatError as error:
             yield stored(CHARTER, "fail", str(error))
             return
-        yield stored(CHARTER, "ok", f"{len(charter.events):,} events")
+        yield stored(CHARTER, "ok", counted(len(charter.events), "event"))
         tasks, unreadable = await self._tasks()
         if unreadable:
             quoted = "; ".join(unreadable[:SHOWN_MAX])
             yield stored("tasks", "fail", f"{len(unreadable):,} can't be read: {quoted}")
         else:
-            yield stored("tasks", "ok", f"{len(tasks):,} objects")
+            yield stored("tasks", "ok", counted(len(tasks), "object"))
         self.state = prepared(charter.charter)
         for task in tasks:
             if task.job is not None:
@@ -127,7 +128,7 @@ class TasksCheckup:
                 if job is not None and problem is not None
             ],
         )
-        return findings.check(KEYS_NAME_HOLDERS, f"{len(held):,} keys are held")
+        return findings.check(KEYS_NAME_HOLDERS, f"{counted(len(held), 'key')} held")
 
     async def _key_problem(self, job: Job | None) -> str | None:
         assert job is not None
@@ -155,7 +156,7 @@ class TasksCheckup:
         missing = [
             entry.name for entry in wanted if (type(entry), entry.name, entry.position) not in filed
         ]
-        yield _index_check(FULL_INDEX, missing, f"{len(wanted):,} live jobs")
+        yield _index_check(FULL_INDEX, missing, counted(len(wanted), "live job"))
         by_name = {task_name(task.tenant, task.id): task for task in tasks}
         stale = [
             entry.key
@@ -166,7 +167,7 @@ class TasksCheckup:
                 else not has_unreadable
             )
         ]
-        yield _index_check(CLEAN_INDEX, stale, f"{len(entries):,} entries")
+        yield _index_check(CLEAN_INDEX, stale, counted(len(entries), "entry", "entries"))
 
 
 def _judged(tasks: Sequence[Task]) -> list[Check]:
@@ -176,7 +177,7 @@ def _judged(tasks: Sequence[Task]) -> list[Check]:
     for task in tasks:
         findings.judge(laws, _log(task))
     events = sum(len(task.events) for task in tasks)
-    return list(findings.checks(f"over {events:,} events"))
+    return list(findings.checks(f"over {counted(events, 'event')}"))
 
 
 def _misfits(tasks: Sequence[Task]) -> Iterator[Violation]:

@@ -25,6 +25,8 @@ from penstock.ports.listing import Page, PageAsked
 from penstock.ports.store import ObjectStore
 from penstock.ports.wakes import Heard, Waiter, Wake
 
+SERVER_LOGGER: Final = "penstock.server"
+"""The logger that says what a server is like, whenever a queue there is opened."""
 RESERVATION_SECONDS_MAX: Final = 5.0
 """How long a store may hide records that it found for one turn from all others."""
 

@@ -24,6 +24,12 @@ def served_types(app: App, options: WorkerOptions) -> tuple[str, ...] | None:
             "Import the modules that declare them, or name another app"
         )
     if options.unknown == "fail":
+        if options.types is not None and set(options.types) <= set(app.tasks):
+            raise InvalidInput(
+                "unknown='fail' has no effect beside types that all have a task: without types, "
+                "jobs of any type are claimed, and those without a task fail; leave out one of the "
+                "two"
+            )
         return options.types
     check_types(app, options)
     return tuple(app.tasks) if options.types is None else options.types

@@ -59,7 +59,7 @@ class CommitReader:
             page = await self._store.commits(self.reached - 1, COMMITS_PER_READ + 1)
             if page and page[0][0] == self.reached and _id_of(*page[0]) == self._id:
                 del page[0]
-            else:
+            elif page or not await self._is_reached_there():
                 await self._require_gone()
         if page:
             self.reached, data = page[-1]
@@ -71,6 +71,12 @@ class CommitReader:
             first = await self._store.first_commit()
             if self.reached + 1 < first:
                 raise self._gap(first)
+
+    async def _is_reached_there(self) -> bool:
+        """For a moment less may be readable than was: a turn that has begun says from which number
+        on its own may be, and others were given and read since it looked at that."""
+        data = await self._store.commit(self.reached)
+        return data is not None and _id_of(self.reached, data) == self._id
 
     async def _require_gone(self) -> None:
         """Vacuum took the commit that was reached, and nothing after it."""

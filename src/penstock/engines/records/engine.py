@@ -3,7 +3,7 @@
 What `group_commit` has gathered becomes one turn: the records, keys and candidates that it may
 touch are read, the kernel decides on them, and the changed records are written with their events,
 all or nothing. Where somebody else changed one of them meanwhile, the whole batch is read and
-decided again. Nothing is kept in this process but the charter it last saw.
+decided again. Nothing that is relied on is kept in this process but the charter it last saw.
 
 Reads of jobs have turns of their own, which write nothing: they answer where nothing can be
 written, and whatever becomes of the commands that came with them. Counts and lists are read
@@ -27,6 +27,7 @@ from penstock.engines.records import commit_reader, views
 from penstock.engines.records.colliders import Colliders
 from penstock.engines.records.commit_reader import RETRY_SECONDS, RETRY_SECONDS_MAX
 from penstock.engines.records.needs import Look, parted, runs
+from penstock.engines.records.shelves import Known
 from penstock.engines.records.turns import ID_CHARACTERS, Turn, charter_in
 from penstock.engines.records.vacuum import Vacuum
 from penstock.engines.records.waiting import LOOK_SECONDS_MAX, WaitingRoom
@@ -39,13 +40,7 @@ from penstock.kernel.job import Job
 from penstock.kernel.settings import Settings
 from penstock.kernel.stamps import THE_BEGINNING, Stamp
 from penstock.kernel.state import QueueState
-from penstock.ports.backend import (
-    Capabilities,
-    Contents,
-    Filter,
-    Stats,
-    VacuumReport,
-)
+from penstock.ports.backend import Capabilities, Contents, Filter, Stats, VacuumReport
 from penstock.ports.record_abilities import TransactionalStore
 from penstock.ports.records import Collided, Head, Need, RecordStore
 from penstock.ports.wakes import Heard
@@ -88,6 +83,7 @@ class RecordsEngine(FollowedCommits):
         self._writer = services.new_secret()[:ID_CHARACTERS]
         self._stamp = THE_BEGINNING
         """Of the newest turn that is known here."""
+        self._known = Known()
         self._charter = Charter()
         self._charter_version = 0
         self._seen = 0
@@ -374,7 +370,9 @@ class RecordsEngine(FollowedCommits):
 
     def _new_turn(self, works: list[Work]) -> Turn:
         id, seconds = self._services.new_secret(), self.capabilities.log_retention_seconds
-        return Turn(works, self._services.luck, self._writer, id[:ID_CHARACTERS], seconds)
+        return Turn(
+            works, self._services.luck, self._writer, id[:ID_CHARACTERS], seconds, self._known
+        )
 
     async def _require_time(self) -> None:
         if self._store.has_own_clock:

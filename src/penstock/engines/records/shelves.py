@@ -14,6 +14,10 @@ from penstock.ports.backend import Filter
 from penstock.ports.records import Record, Shelf, Stored
 from penstock.wire.record import decode_job, encode_job
 
+KNOWN_MAX: Final = 4_096
+"""More than one worker has under way; whoever claims more decodes some of them again."""
+KNOWN_BYTES_MAX: Final = 4_096
+
 _ENDED: Final = {
     State.COMPLETED: Shelf.COMPLETED,
     State.FAILED: Shelf.DEAD,
@@ -43,6 +47,30 @@ def record_of(job: Job) -> Record:
         job.tenant, job.id, job.life, job.queue, job.type, job.key, job.priority,
         shelf, at, claim, encode_job(job),
     )  # fmt: skip
+
+
+class Known:
+    """Running jobs by their records as they were written here: their end finds them decoded.
+
+    The same bytes are the same job, whoever wrote them and whatever became of the store meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: dict[bytes, Job] = {}
+
+    def note(self, record: Record, job: Job) -> None:
+        if record.shelf is not Shelf.RUNNING or len(record.body) > KNOWN_BYTES_MAX:
+            return
+        self._jobs[record.body] = job
+        if len(self._jobs) > KNOWN_MAX:
+            del self._jobs[next(iter(self._jobs))]
+
+    def job_in(self, stored: Stored) -> Job:
+        """As the function of that name. Each is known once: with its next change it is another."""
+        known = self._jobs.pop(stored.body, None)
+        if known is None or known.life != stored.life or stored.shelf != Shelf.RUNNING:
+            return job_in(stored)
+        return known
 
 
 def job_in(stored: Stored) -> Job:

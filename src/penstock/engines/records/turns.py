@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from penstock.engines.records.charters import charter_of, prepared
 from penstock.engines.records.needs import is_read, need_of
-from penstock.engines.records.shelves import job_in, record_of, shelf_of
+from penstock.engines.records.shelves import Known, job_in, record_of, shelf_of
 from penstock.engines.records.waiting import wakes_of
 from penstock.engines.requests import Spoiled, Work, decide_all
 from penstock.kernel.batch import Batch
@@ -57,6 +57,7 @@ class Turn:
         writer: str,
         commit_id: str,
         retention_seconds: float,
+        known: Known,
     ) -> None:
         self.answers: list[Any] = []
         self.events: list[Event] = []
@@ -71,6 +72,7 @@ class Turn:
         self._writer = writer
         self._retention_seconds = retention_seconds
         """Of events, where nothing else is configured."""
+        self._known = known
         self._commit_id = commit_id
         self.head = Head(0, 0.0, 0, b"", 0, 0)
         self._departed_asked: Sequence[tuple[str, str]] = ()
@@ -138,7 +140,7 @@ class Turn:
         for stored in found.records:
             versions[stored.life] = stored.version
             completed += stored.shelf == Shelf.COMPLETED
-            state.adopt(job_in(stored))
+            state.adopt(self._known.job_in(stored))
         for held in found.holds:
             state.adopt_hold(held.tenant, held.scope, held.hold)
         for left in found.departed:
@@ -149,7 +151,7 @@ class Turn:
     def _change(self, found: Found, state: QueueState, versions: dict[int, int]) -> Change:
         changes, commit = state.changed(), found.commit
         before = self.charter
-        puts = list(_puts(changes, versions))
+        puts = list(self._puts(changes, versions))
         body, _ = encode_commit(
             self.events,
             commit=commit,
@@ -192,6 +194,13 @@ class Turn:
                 state.settings.clock_skew_seconds,
             ),
         )
+
+    def _puts(self, changes: Changes, versions: dict[int, int]) -> Iterator[Put]:
+        for _, after in changes.jobs:
+            if after is not None:
+                record = record_of(after)
+                self._known.note(record, after)
+                yield Put(record, versions.get(after.life))
 
     def _left_over(self, found: Found, changes: Changes) -> list[Job]:
         """What several claims may have looked at and none has taken. One alone takes all it can."""
@@ -239,12 +248,6 @@ def _removals(changes: Changes, versions: dict[int, int]) -> Iterator[Removal]:
     for before, after in changes.jobs:
         if before is not None and (after is None or after.life != before.life):
             yield Removal(before.tenant, before.id, before.life, versions[before.life])
-
-
-def _puts(changes: Changes, versions: dict[int, int]) -> Iterator[Put]:
-    for _, after in changes.jobs:
-        if after is not None:
-            yield Put(record_of(after), versions.get(after.life))
 
 
 def _hold_changes(changes: Changes, state: QueueState) -> Iterator[HoldChange]:

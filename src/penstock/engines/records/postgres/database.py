@@ -31,7 +31,7 @@ from penstock.errors import (
     StoreUnavailable,
     Unsupported,
 )
-from penstock.ports.records import RESERVATION_SECONDS_MAX, Collided
+from penstock.ports.records import RESERVATION_SECONDS_MAX, SERVER_LOGGER, Collided
 from penstock.runtime.clock import SystemClock, block
 from penstock.runtime.services import Services
 
@@ -220,7 +220,8 @@ class Database:
         self.can_listen = not self.is_pooled and _can_listen(connection)
         if not self.can_listen:
             why = "it is reached through a pooler" if self.is_pooled else "the server has no LISTEN"
-            logger.warning("%s: looks for news again and again, since %s", self.name, why)
+            said = logging.getLogger(SERVER_LOGGER)
+            said.warning("%s: looks for news again and again, since %s", self.name, why)
 
     def _migrate(self, connection: Connection[Any]) -> None:
         scripts = migrations(__package__)

@@ -7,8 +7,9 @@ from typing import Final, Literal
 
 from penstock.engines.records.redis.connection import Connection, facts_in
 from penstock.errors import PenstockError, StoreUnfit, Unsupported
+from penstock.ports.records import SERVER_LOGGER
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(SERVER_LOGGER)
 
 OLDEST: Final = (6, 2)
 TOLD_OF_ROOM: Final = (7, 0)
