@@ -42,7 +42,7 @@ async def test_a_finished_job_takes_little_room(postgres_server: Postgres) -> No
 async def test_a_finished_job_takes_1500_bytes_with_indexes_and_pages(
     postgres_server: Postgres,
 ) -> None:
-    """In the long run: the server's own vacuum comes again and again, and its first files are there."""
+    """In the long run: the server vacuums again and again, and has made all its files."""
     database, schema = postgres_server.new_database(), new_schema()
     sizes: list[int] = []
     async with penstock.open(f"{database}?schema={schema}&fsync=off") as queue:
