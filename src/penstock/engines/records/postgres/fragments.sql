@@ -68,7 +68,7 @@ WITH RECURSIVE asked (type) AS (
     SELECT asked.type, first.priority, first.due_at
     FROM asked CROSS JOIN LATERAL (
         SELECT priority, due_at FROM {schema}.jobs AS job
-        WHERE job.tenant = %(tenant)s AND job.type = asked.type AND job.due_at IS NOT NULL
+        WHERE job.tenant = %(tenant)s AND job.type = asked.type AND job.due_at >= '-infinity'
         ORDER BY priority, due_at, life LIMIT 1
     ) AS first
     UNION ALL
@@ -76,7 +76,7 @@ WITH RECURSIVE asked (type) AS (
     FROM lane CROSS JOIN LATERAL (
         SELECT priority, due_at FROM {schema}.jobs AS job
         WHERE job.tenant = %(tenant)s AND job.type = lane.type
-            AND job.priority > lane.priority AND job.due_at IS NOT NULL
+            AND job.priority > lane.priority AND job.due_at >= '-infinity'
         ORDER BY priority, due_at, life LIMIT 1
     ) AS next
 )
@@ -142,7 +142,7 @@ share AS (
             SELECT due_at, life FROM {schema}.jobs AS job
             WHERE job.tenant = %(tenant)s
                 AND job.type = wanted.type AND job.priority = wanted.priority
-                AND job.due_at <= %(due_by)s
+                AND job.due_at >= '-infinity' AND job.due_at <= %(due_by)s
             ORDER BY due_at, life LIMIT %(count)s
         ) AS job
         ORDER BY wanted.priority, job.due_at, job.life LIMIT %(count)s
@@ -156,7 +156,7 @@ FROM share CROSS JOIN LATERAL (
     SELECT * FROM {schema}.jobs AS job
     WHERE job.tenant = %(tenant)s
         AND job.type = share.type AND job.priority = share.priority
-        AND job.due_at <= %(due_by)s
+        AND job.due_at >= '-infinity' AND job.due_at <= %(due_by)s
     ORDER BY due_at, life LIMIT share.records
     {lock}
 ) AS job
@@ -172,7 +172,7 @@ pool AS MATERIALIZED (
         SELECT ctid AS place, due_at, life FROM {schema}.jobs AS job
         WHERE job.tenant = %(tenant)s
             AND job.type = wanted.type AND job.priority = wanted.priority
-            AND job.due_at <= %(due_by)s
+            AND job.due_at >= '-infinity' AND job.due_at <= %(due_by)s
         ORDER BY due_at, life LIMIT %(pool)s
     ) AS job
     ORDER BY wanted.priority, job.due_at, job.life LIMIT %(pool)s

@@ -38,9 +38,10 @@ CREATE TABLE {schema}.jobs (
 -- what it did not ask for.
 CREATE INDEX pending ON {schema}.jobs (tenant, queue, type, priority, due_at, life)
     WHERE due_at IS NOT NULL;
+-- Said in other words each, so that no statement can go by one that it is not written for: a plan may be
+-- made while there is nothing, when all look the same.
 CREATE INDEX ready ON {schema}.jobs (tenant, type, priority, due_at, life)
-    WHERE due_at IS NOT NULL;
--- Said in other words, so that no statement goes by this one that does not say so too.
+    WHERE due_at >= '-infinity';
 CREATE INDEX first ON {schema}.jobs (tenant, priority, due_at, life)
     WHERE due_at > '-infinity';
 -- Leases are apart, so that what is finished is appended to an index of its own and stays dense.
