@@ -76,6 +76,17 @@ async def test_a_pool_of_redis_is_taken(kind: Any, redis_server: Redis) -> None:
     await works(store=pool, prefix=uuid4().hex)
 
 
+def test_a_client_with_connections_of_its_own_kind_is_refused() -> None:
+    """They may go anywhere, and a connection of ours would go to what is at that host."""
+
+    class Tunnel(redis.Connection):
+        pass
+
+    pool = redis.ConnectionPool(connection_class=Tunnel, host="inside")
+    with pytest.raises(InvalidInput, match="Tunnel"):
+        penstock.open(store=redis.Redis(connection_pool=pool))
+
+
 async def test_the_prefix_says_which_queue_of_a_server(redis_client: Any) -> None:
     prefix = uuid4().hex
     async with penstock.open(store=redis_client, prefix=prefix) as queue:

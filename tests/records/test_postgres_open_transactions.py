@@ -12,6 +12,7 @@ import penstock
 from penstock import NewJob, Queue
 from penstock.engines.records import colliders
 from penstock.engines.records.commit_reader import CommitReader
+from penstock.engines.records.postgres import turning
 from penstock.engines.records.postgres.store import PostgresStore
 from penstock.errors import StoreUnavailable
 from penstock.runtime.services import Services
@@ -73,6 +74,30 @@ async def test_who_has_waited_long_enough_for_it_is_told_why(
         await queue.enqueue("ship", id="open")
     await connection.rollback()
     assert (await queue.enqueue("ship", id="open")).status == "queued"
+
+
+async def test_another_transaction_does_not_wait_for_it_without_end(
+    queue: Queue,
+    database: str,
+    connection: psycopg.AsyncConnection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turning, "WAIT_SECONDS_MAX", 0.1)
+    await queue.enqueue("ship", id="open", connection=connection)
+    async with await psycopg.AsyncConnection.connect(database) as other:
+        async with asyncio.timeout(60):
+            with pytest.raises(StoreUnavailable, match="still open has the same id or key"):
+                await queue.enqueue("ship", id="open", connection=other)
+        monkeypatch.undo()
+        await queue.enqueue("ship", id="other", connection=other)
+        # Its own statements wait as they did.
+        limit = await other.execute("SHOW lock_timeout")
+        assert await limit.fetchone() == ("0",)
+        await other.execute("SET LOCAL lock_timeout = '7s'")
+        await queue.enqueue("ship", id="third", connection=other)
+        limit = await other.execute("SHOW lock_timeout")
+        assert await limit.fetchone() == ("7s",)
+    assert await ids(queue) == ["other", "third"]
 
 
 async def test_who_waits_for_it_does_not_keep_a_queue_from_closing(

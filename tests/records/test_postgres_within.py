@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.pq import TransactionStatus
 
 import penstock
 from penstock import NewJob, Queue
@@ -18,6 +19,7 @@ from penstock.kernel.commands import MoveQueue
 from penstock.kernel.events import SYSTEM_TENANT
 from penstock.kernel.job import State
 from penstock.testing.conformance.backend.steps import claim_one, found, ids, nonzero
+from penstock.testing.interruption import Interruption, Moment
 from tests.cli.running import got
 from tests.records.postgres_stores import new_schema
 from tests.servers.postgres import Postgres
@@ -298,6 +300,31 @@ async def test_a_call_that_is_cancelled_leaves_the_transaction_as_it_was(
     assert [one.message for one in caplog.records if one.name.startswith("psycopg")] == []
 
 
+@pytest.mark.parametrize("moment", ["under way", "arrived"])
+async def test_wherever_a_call_is_cancelled_the_transaction_goes_on(
+    moment: Moment, queue: Queue, database: str
+) -> None:
+    async with await psycopg.AsyncConnection.connect(database) as connection:
+        await queue.enqueue("ship", id="before", connection=connection)
+        kept, at = ["before"], 0
+        while True:
+            at += 1
+            calling = queue.enqueue("ship", id=f"{at}", connection=connection)
+            caller = Interruption(calling, at=at, moment=moment)
+            await caller.run()
+            assert connection.info.transaction_status is TransactionStatus.INTRANS
+            await queue.enqueue("ship", id=f"after {at}", connection=connection)
+            kept.append(f"after {at}")
+            if not caller.happened:
+                break
+        await connection.commit()
+    assert at > 3
+    there = await ids(queue)
+    # But for one that was cancelled when it was done, in the moment before it was told.
+    assert set(kept) <= set(there)
+    assert set(there) - set(kept) <= {f"{at - 1}", f"{at}"}
+
+
 async def test_a_connection_without_a_transaction_is_refused(queue: Queue, database: str) -> None:
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         with pytest.raises(InvalidInput, match="in no transaction"):
@@ -313,3 +340,18 @@ async def test_elsewhere_it_is_unsupported(kind: str, tmp_path: Path) -> None:
         with pytest.raises(Unsupported, match="in your transaction"):
             await queue.enqueue("ship", connection=object())
         assert await ids(queue) == []
+
+
+async def test_a_transaction_that_has_failed_is_refused_and_can_go_back(
+    queue: Queue, database: str
+) -> None:
+    async with await psycopg.AsyncConnection.connect(database) as connection:
+        await connection.execute("SAVEPOINT before")
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            await connection.execute("SELECT 1/0")
+        with pytest.raises(InvalidInput, match="has failed: roll it back"):
+            await queue.enqueue("ship", id="late", connection=connection)
+        await connection.execute("ROLLBACK TO SAVEPOINT before")
+        await queue.enqueue("ship", id="late", connection=connection)
+        await connection.commit()
+    assert (await found(queue, "late")).type == "ship"

@@ -356,7 +356,10 @@ async def test_a_batch_of_many_thousands_is_one_commit(url: str) -> None:
         assert len({commit_of(event.position) for event in events}) == 3
 
 
-@pytest.mark.parametrize("command", ["sadd", "zadd", "hincrby", "mset", "del", "append"])
+@pytest.mark.parametrize(
+    "command",
+    ["sadd", "zadd", "hincrby", "mset", "del", "append", "strlen", "zrevrangebylex", "hget"],
+)
 async def test_who_may_not_run_a_part_of_a_write_writes_nothing(
     own: OwnRedis, prefix: str, command: str
 ) -> None:
@@ -545,7 +548,7 @@ async def test_what_is_known_of_lanes_goes_when_they_are_empty(
         await queue.enqueue_many([NewJob(f"t{n % 3}", queue=f"q{n}") for n in range(9)])
         await queue.ack(await queue.claim(9))
     names = [name.decode() for name in client.scan_iter(f"{{{prefix}}}/*")]
-    kinds = ("/lane/", "/lanes/", "/beginnings/", "/bands/", "/inside/")
+    kinds = ("/lane/", "/lanes/", "/ready/", "/later/", "/tails/")
     assert not [name for name in names for kind in kinds if kind in name]
 
 

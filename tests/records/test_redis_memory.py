@@ -22,8 +22,7 @@ from tests.servers.redis import OwnRedis, Redis, own_redis, own_valkey
 
 DAY_SECONDS = 86_400.0
 JOBS = 500
-BYTES_PER_JOB_MAX = {"redis": 1_350, "valkey": 1_200}
-"""Redis 6.2 takes more for the same entries of its sorted sets."""
+BYTES_PER_JOB_MAX = 1_200
 PER_BUCKET = 32
 
 
@@ -50,9 +49,7 @@ async def events_of(queue: Queue, since: str | int = "beginning") -> list[Event]
     return [event async for event in queue.events(since, follow=False)]
 
 
-async def test_a_job_that_was_done_by_itself_takes_little(
-    server: OwnRedis, request: pytest.FixtureRequest
-) -> None:
+async def test_a_job_that_was_done_by_itself_takes_little(server: OwnRedis) -> None:
     """With the three commits of its events, and its record as long as that stays."""
     with redis.Redis.from_url(server.url) as client:
 
@@ -66,7 +63,7 @@ async def test_a_job_that_was_done_by_itself_takes_little(
                 await queue.enqueue("work", {"n": n})
                 await queue.ack(await queue.claim(1))
             taken = (used() - before) / JOBS
-    assert taken <= BYTES_PER_JOB_MAX[request.node.callspec.params["server"]]
+    assert taken <= BYTES_PER_JOB_MAX
 
 
 async def test_events_of_any_size_come_back_as_they_were(queue: Queue) -> None:

@@ -14,7 +14,7 @@ from penstock import NewJob, Queue
 from penstock.engines.records.sqlite import cleaning, mounts
 from penstock.engines.records.sqlite.cleaning import Cleaner
 from penstock.engines.records.sqlite.database import Database
-from penstock.errors import Corrupt, Unsupported
+from penstock.errors import Corrupt, StoreError, Unsupported
 from penstock.testing.conformance.backend.steps import claim_one, completed, ids
 
 JOBS = 500
@@ -198,3 +198,27 @@ async def test_a_file_on_a_network_is_refused(
     told.unlink()
     async with penstock.open(f"sqlite://{path}"):
         pass
+
+
+@pytest.mark.parametrize("fate", ["deleted", "replaced"])
+async def test_a_file_that_is_gone_takes_no_more_jobs(fate: str, path: Path) -> None:
+    """Who has it open could go on with it, and nobody else would ever see what was accepted."""
+    async with penstock.open(f"sqlite://{path}") as queue:
+        await queue.enqueue("work", id="before")
+        if fate == "replaced":
+            with connected(path) as source, connected(path.with_name("backup")) as backup:
+                source.backup(backup)
+        for ending in ("", "-wal", "-shm"):
+            path.with_name(f"{path.name}{ending}").unlink()
+        if fate == "replaced":
+            path.with_name("backup").rename(path)
+        with pytest.raises(StoreError, match="deleted or replaced"):
+            await queue.enqueue("work", id="after")
+        with pytest.raises(StoreError, match="deleted or replaced"):
+            await queue.get("before")
+        with pytest.raises(StoreError, match="deleted or replaced"):
+            await queue.vacuum()
+        with pytest.raises(StoreError, match="deleted or replaced"):
+            await queue.claim(wait_seconds=600)
+    async with penstock.open(f"sqlite://{path}") as queue:
+        assert await ids(queue) == (["before"] if fate == "replaced" else [])

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.errors import QueueClosed
 from penstock.stores.threads import Threads
 
 
@@ -77,7 +78,7 @@ async def test_what_was_submitted_before_closing_is_done() -> None:
     go.set()
     assert await first
     assert await second == "done"
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises(QueueClosed, match="closed"):
         threads.submit(lambda: None)
 
 
@@ -102,6 +103,7 @@ async def test_an_answer_that_nobody_awaits_disturbs_nobody() -> None:
 def test_a_program_ends_while_a_thread_waits() -> None:
     program = """
 import asyncio, threading
+from penstock.errors import QueueClosed
 from penstock.stores.threads import Threads
 
 async def main():

@@ -65,6 +65,21 @@ async def beside(work: Coroutine[Any, Any, Result]) -> AsyncIterator[asyncio.Tas
         await asyncio.gather(task, return_exceptions=True)
 
 
+async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
+    """Not cancelled with whoever awaits it: a cancellation is raised when it is over."""
+    task = asyncio.create_task(work)
+    given_up: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            given_up = error
+    result = task.result()
+    if given_up is not None:
+        raise given_up
+    return result
+
+
 async def within(seconds: float, clock: Clock, work: Coroutine[Any, Any, Any]) -> bool:
     """Whether it ended in that time; if not, it was cancelled. Its error is raised."""
     ended = False

@@ -15,6 +15,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
+from penstock.errors import QueueClosed
+
 T = TypeVar("T")
 
 _Work: TypeAlias = tuple[asyncio.Future[Any], Callable[[], Any]]
@@ -39,7 +41,8 @@ class Threads:
     def submit(self, act: Callable[[], T]) -> asyncio.Future[T]:
         """Has `act` run by a thread; the future is the running loop's."""
         if not self._closing.alive:
-            raise RuntimeError(f"{self._name} was closed")
+            # Whoever still asks has closed the queue under a call of its own.
+            raise QueueClosed
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._work.put((future, act))
         if not self._idle.acquire(blocking=False) and self._started < self._threads_max:

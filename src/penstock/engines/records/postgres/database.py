@@ -76,6 +76,8 @@ _PATIENT: Final = {
     "tcp_user_timeout": 3 * SILENT_SECONDS_MAX * 1_000,
     "fallback_application_name": "penstock",
 }
+_TEXT: Final = {"client_encoding": "utf8"}
+"""Whatever the URL, the environment or the database says: arrays are packed in it (`arrays`)."""
 _NAMED: Final = frozenset(option.keyword.decode() for option in pq.Conninfo.get_defaults())
 """What can be said about a connection; a pool's other settings are Python's."""
 
@@ -96,7 +98,7 @@ class Database:
         self.can_listen = True
         """Whether the server tells of news; both are known once it is open."""
         self.is_closed = False
-        self.parameters = {**_PATIENT, **_reach(server)}
+        self.parameters = {**_PATIENT, **_reach(server), **_TEXT}
         self.name = _name(self.parameters, schema)
         self._fsync = fsync
         self._services = services

@@ -25,6 +25,17 @@ SELECT
     pg_advisory_xact_lock_shared('{schema}.head'::regclass::oid::integer, 1),
     {own_locks};
 
+-- name: be_impatient
+-- No lock is waited for longer than that in the caller's transaction, unless it has a limit of its
+-- own, which is the answer. To go back to the savepoint undoes this, too. Parameters: limit.
+SELECT current_setting('lock_timeout'), CASE current_setting('lock_timeout')
+    WHEN '0' THEN set_config('lock_timeout', %(limit)s::text, true)
+END;
+
+-- name: be_patient
+-- The caller's own statements wait again without one.
+SELECT set_config('lock_timeout', '0', true);
+
 -- name: isolation
 -- How much of the caller's transaction lies in the past.
 SELECT current_setting('transaction_isolation');

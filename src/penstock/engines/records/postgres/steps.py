@@ -31,12 +31,18 @@ from penstock.engines.records.postgres.exchanges import (
     Step,
     exchange,
 )
+from penstock.runtime.tasks import to_the_end
 
-__all__ = ["Row", "Rows", "Script", "Step", "play", "play_async"]
+__all__ = ["Ending", "Row", "Rows", "Script", "Step", "play", "play_async"]
 
 Answer = TypeVar("Answer")
 
 _IDLE: Final = TransactionStatus.IDLE
+
+
+class Ending(list[Step]):
+    """An exchange that leaves a caller's transaction in order, whoever gives up meanwhile."""
+
 
 Script: TypeAlias = Generator[Sequence[Step], list[Rows], Answer]
 
@@ -74,7 +80,8 @@ async def play_async(connection: psycopg.AsyncConnection[Any], script: Script[An
         steps = next(script)
         while True:
             try:
-                results = await _exchange_async(connection, steps)
+                exchange = _exchange_async(connection, steps)
+                results = await (to_the_end(exchange) if type(steps) is Ending else exchange)
             except (psycopg.Error, asyncio.CancelledError) as error:
                 steps = script.throw(error)
             else:

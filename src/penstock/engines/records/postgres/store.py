@@ -65,6 +65,7 @@ AnyLock = TypeVar("AnyLock", asyncio.Lock, Lock)
 
 _LOCKS: Final[WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()
 _OPEN: Final = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+_COLLIDED: Final = "a transaction that is still open has the same id or key"
 BATCHES_AT_ONCE: Final = 2
 READS_MAX: Final = CONNECTIONS_MAX - BATCHES_AT_ONCE
 """At the same time; the other connections are for turns."""
@@ -135,6 +136,8 @@ class PostgresStore:
                     return await play_async(connection, script)
             if isinstance(connection, psycopg.Connection):
                 return await asyncio.to_thread(_play_within, connection, script)
+        except LockNotAvailable as error:
+            raise StoreUnavailable(self._database.name, "", _COLLIDED) from error
         except psycopg.Error as error:
             raise translated(self._database.name, error) from error
         raise InvalidInput(
@@ -179,8 +182,7 @@ class PostgresStore:
                     if is_conflict(error):
                         return False
                     if isinstance(error, LockNotAvailable):
-                        why = "a transaction that is still open has the same id or key"
-                        raise Collided(self._database.name, "", why) from error
+                        raise Collided(self._database.name, "", _COLLIDED) from error
                     raise
                 logger.warning("%s: a commit was not answered: %s", self._database.name, error)
         return self._is_written(ready.change)
@@ -266,8 +268,19 @@ def _one_at_a_time(connection: Any, new_lock: Callable[[], AnyLock]) -> AnyLock:
 
 def _prepare(connection: psycopg.AsyncConnection[Any] | psycopg.Connection[Any]) -> None:
     """Makes a connection of the caller's ready for a turn."""
-    is_idle = connection.info.transaction_status is TransactionStatus.IDLE
-    if is_idle and connection.autocommit:
+    status = connection.info.transaction_status
+    if status is TransactionStatus.INERROR:
+        raise InvalidInput(
+            "the transaction of the connection has failed: roll it back, or to a savepoint before"
+            " the statement that failed, and enqueue again"
+        )
+    if connection.info.encoding != "utf-8":
+        # Names are sent as UTF-8: the server would make others of them, and nobody find the job.
+        raise InvalidInput(
+            f"the connection's client_encoding is {connection.info.encoding}: a job can be enqueued"
+            " on one whose is UTF8"
+        )
+    if status is TransactionStatus.IDLE and connection.autocommit:
         raise InvalidInput(
             "the connection is in no transaction: enqueue inside `with connection.transaction():`"
         )

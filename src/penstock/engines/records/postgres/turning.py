@@ -24,18 +24,20 @@ from msgspec import Struct
 from penstock.engines.records.postgres.errors import is_conflict
 from penstock.engines.records.postgres.finding import Finder, head_in
 from penstock.engines.records.postgres.statements import Statements
-from penstock.engines.records.postgres.steps import Script, Step
+from penstock.engines.records.postgres.steps import Ending, Script, Step
 from penstock.engines.records.postgres.writing import Writer
 from penstock.errors import InvalidInput
 from penstock.ports.records import Ask, Change, Decide
 
+WAIT_SECONDS_MAX: Final = 15.0
+"""How long an enqueue in a caller's transaction waits for another that has the same id or key."""
 BEGIN: Final = Step("BEGIN")
 COMMIT: Final = Step("COMMIT")
 ROLLBACK: Final = Step("ROLLBACK")
 LOOK: Final = Step("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 _SAVE: Final = Step("SAVEPOINT penstock_turn")
-_KEEP: Final = Step("RELEASE SAVEPOINT penstock_turn")
-_TAKE_BACK: Final = Step("ROLLBACK TO SAVEPOINT penstock_turn")
+_KEEP: Final = Ending([Step("RELEASE SAVEPOINT penstock_turn")])
+_TAKE_BACK: Final = Ending([Step("ROLLBACK TO SAVEPOINT penstock_turn")])
 
 
 class Ready(Struct, frozen=True):
@@ -115,28 +117,33 @@ class Turning:
     def within(self, ask: Ask, decide: Decide) -> Script[bool]:
         """A turn in a transaction that somebody else began and will end.
 
-        It writes all of what was decided and lets go of its savepoint, or it goes back there, also
-        when its caller gives up half way. One savepoint has one turn at a time.
+        It writes all of what was decided, or it goes back to its savepoint, also when its caller
+        gives up half way. Then it lets go of the savepoint: not in one exchange with the writes,
+        since who is cancelled in that could not know if there still is one to go back to. One
+        savepoint has one turn at a time.
         """
-        begin = Step(self._sql.finding["begin_within"])
+        sql = self._sql.finding
+        begin, isolation = Step(sql["begin_within"]), Step(sql["isolation"])
+        limit = Step(sql["be_impatient"], {"limit": f"{WAIT_SECONDS_MAX:g}s"})
         try:
-            isolation = Step(self._sql.finding["isolation"])
-            results = yield [_SAVE, begin, self._looker.head(), isolation]
-            shard, head = results[1][0][-1], head_in(results[2])
-            if results[3] != [("read committed",)]:
+            results = yield [_SAVE, isolation, limit, begin, self._looker.head()]
+            shard, head = results[3][0][-1], head_in(results[4])
+            if results[1] != [("read committed",)]:
                 # What it sees of the charter may be long past, and nothing would tell.
-                raise WrongIsolation(results[3][0][0])
+                raise WrongIsolation(results[1][0][0])
+            patience = [Step(sql["be_patient"])] if results[2][0][0] == "0" else []
             change = decide((yield from self._looker.find(ask(head))))
-            if change is not None and change.charter_found == head.charter_version:
+            is_fit = change is not None and change.charter_found == head.charter_version
+            if change is not None and is_fit:
                 tell = self._writer.tell_within(self.channel, change)
-                yield [*self._writer.write(change, shard), *tell, _KEEP]
-                return True
+                yield [*self._writer.write(change, shard), *tell, *patience]
         except (Exception, asyncio.CancelledError) as error:
-            yield [_TAKE_BACK]
-            yield [_KEEP]
+            yield _TAKE_BACK
+            yield _KEEP
             if not is_conflict(error):
                 raise
             return False
-        yield [_TAKE_BACK]
-        yield [_KEEP]
-        return change is None
+        if not is_fit:
+            yield _TAKE_BACK
+        yield _KEEP
+        return is_fit or change is None

@@ -2,6 +2,7 @@
 -- from other turns until it ends or its time is up.
 -- ARGV[1]: what is asked for, as MessagePack.
 local asked = cmsgpack.unpack(ARGV[1])
+local PROMOTED_MAX = 500 -- lanes that have come due, with one turn
 local given = redis.call('HMGET', root .. 'head', 'number', 'run')
 local number = tonumber(given[1] or 0) + 1
 -- The first to be written is something that a full server refuses, or it would refuse nothing.
@@ -51,24 +52,29 @@ for _, front in ipairs(asked.fronts) do take_front(front) end
 for _, name in ipairs(asked.ids) do add(name) end
 
 for _, claim in ipairs(asked.claims) do
-  for _, name in ipairs(redis.call('SMEMBERS', root .. 'claim/' .. claim)) do add(name) end
+  local tenant = string.match(claim, '^[^/]*/')
+  local got = redis.call('HGETALL', root .. 'claim/' .. claim)
+  for place = 1, #got, 2 do
+    if got[place] ~= 'left' then
+      -- Some of them it may not have any more; whoever decides sees that.
+      for id in string.gmatch(got[place + 1], '[^/]+') do add(tenant .. id) end
+    end
+  end
 end
 
 -- Takes the first of several lanes of one priority, by time and life; answers how many.
 local function take_merged(lanes, due_by, count)
+  if #lanes == 1 then
+    local members = first_of(lanes[1].key, due_by, count)
+    take(lanes[1].key, members)
+    return #members
+  end
   local found = {}
   for _, lane in ipairs(lanes) do
-    local members = first_of(lane.key, due_by, count)
-    if #lanes == 1 then
-      take(lane.key, members)
-      return #members
-    end
-    for first = 1, #members, CHUNK do
-      local last = math.min(first + CHUNK - 1, #members)
-      local times = redis.call('ZMSCORE', lane.key, unpack(members, first, last))
-      for place, at in ipairs(times) do
-        found[#found + 1] = {tonumber(at), members[first + place - 1], lane.key}
-      end
+    local members = redis.call(
+      'ZRANGEBYSCORE', lane.key, '-inf', due_by, 'WITHSCORES', 'LIMIT', hidden[lane.key] or 0, count)
+    for place = 1, #members, 2 do
+      found[#found + 1] = {tonumber(members[place + 1]), members[place], lane.key}
     end
   end
   table.sort(found, function(one, other)
@@ -84,21 +90,58 @@ end
 local hidden_lanes = 0
 for _ in pairs(hidden) do hidden_lanes = hidden_lanes + 1 end
 
+-- The lanes in which a claim may find what it asks for, in the order of what they begin with. What
+-- is next is in one of the first so many: whatever another has comes after what these begin with.
+-- Lanes that have come due, but are not on the boards of those that are, are noted in `ripe`.
+local ripe = {}
+local function lanes_to_open(wanted, most)
+  local lanes, due_by = {}, tonumber(wanted.due_by)
+  for _, board in ipairs(boards_for('ready', wanted)) do
+    local left = most
+    each_lane(board, wanted, most, function(lane)
+      if lane.at <= due_by then
+        lanes[#lanes + 1], left = lane, left - 1
+      end
+      return left == 0
+    end)
+  end
+  for _, board in ipairs(boards_for('later', wanted)) do
+    each_lane(board, wanted, 1, function(lane)
+      if lane.at > due_by then return true end
+      lanes[#lanes + 1] = lane
+      ripe[#ripe + 1] = {wanted.tenant, lane}
+    end)
+  end
+  table.sort(lanes, function(one, other)
+    if one.priority ~= other.priority then return one.priority < other.priority end
+    return one.entry < other.entry
+  end)
+  return lanes
+end
+
 for _, wanted in ipairs(asked.wanted) do
-  local groups, priorities = {}, {}
-  for _, lane in ipairs(lanes_to_open(wanted, wanted.due_by, wanted.count + hidden_lanes)) do
-    if not groups[lane.priority] then
-      groups[lane.priority] = {}
-      priorities[#priorities + 1] = lane.priority
-    end
-    table.insert(groups[lane.priority], lane)
-  end
-  table.sort(priorities)
-  local left = wanted.count
-  for _, priority in ipairs(priorities) do
+  local left, group = wanted.count, {}
+  for _, lane in ipairs(lanes_to_open(wanted, wanted.count + hidden_lanes)) do
     if left == 0 then break end
-    left = left - take_merged(groups[priority], wanted.due_by, left)
+    if #group > 0 and group[1].priority ~= lane.priority then
+      left = left - take_merged(group, wanted.due_by, left)
+      group = {}
+    end
+    -- No more of them than records are wanted, beside those that may have none for this turn.
+    if #group < left + hidden_lanes then group[#group + 1] = lane end
   end
+  if left > 0 and #group > 0 then take_merged(group, wanted.due_by, left) end
+end
+
+-- From now on they are where the next claim looks first.
+local function promote(tenant, lane)
+  local lanes = root .. 'lanes/' .. tenant
+  if redis.call('HGET', lanes, lane.name) ~= 'l' .. lane.entry then return end
+  for _, board in ipairs(boards_of('ready', tenant, lane)) do
+    redis.call('ZADD', board, lane.priority, lane.entry)
+  end
+  redis.call('HSET', lanes, lane.name, 'r' .. lane.entry)
+  for _, board in ipairs(boards_of('later', tenant, lane)) do redis.call('ZREM', board, lane.entry) end
 end
 
 if not asked.only_looks then
@@ -108,10 +151,14 @@ if not asked.only_looks then
   end
   take_number()
 end
+if not asked.only_looks then
+  for place = 1, math.min(#ripe, PROMOTED_MAX) do promote(unpack(ripe[place])) end
+end
 for _, turn in ipairs(past) do redis.call('HDEL', root .. 'reserved', turn) end
 for _, front in ipairs(asked.riding) do take_front(front) end
 
 -- The records, and the names of the keys that they have. See packing.py for the bytes.
+local NO_KEY = '\255\255\255\255'
 local records, holds, is_asked = {}, {}, {}
 local function ask_hold(name)
   if not is_asked[name] then
@@ -123,13 +170,13 @@ local function read(record_names, lives)
   local keys = {}
   for place, name in ipairs(record_names) do keys[place] = root .. 'job/' .. name end
   for place, value in ipairs(values_of(keys)) do
-    if value and (not lives or lives[place] == string.sub(value, 17, 34)) then
+    if value and (not lives or lives[place] == string.sub(value, 9, 26)) then
       records[#records + 1] = value
-      local lane_length, claim_length, key_length = struct.unpack('>I2I2I4', value, 36)
-      if key_length ~= 4294967295 then
+      if string.sub(value, 27, 30) ~= NO_KEY then
+        local key_length, _, lane_length, claim_length = struct.unpack('>I4c1I2I2', value, 27)
         local tenant = string.match(record_names[place], '^([^/]*)/')
-        local lane = string.match(string.sub(value, 44, 43 + lane_length), '^(.*)/')
-        local start = 44 + lane_length + claim_length
+        local lane = string.match(string.sub(value, 36, 35 + lane_length), '^(.*)/')
+        local start = 36 + lane_length + claim_length
         local key = string.sub(value, start, start + key_length - 1)
         ask_hold(tenant .. '/' .. lane .. '/' .. key)
       end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -14,8 +14,8 @@ from penstock.engines.records.redis.packing import (
     calls_in,
     charter_in,
     hold_in,
+    opened,
     split,
-    stored_in,
 )
 from penstock.ports.records import (
     NOTHING,
@@ -49,15 +49,17 @@ class Finding(Struct, frozen=True):
     token: str
     located: dict[int, Located]
     """Where the found records are indexed, by life."""
+    assumed: Mapping[tuple[str, str], tuple[Stored, Located]]
+    """What was not looked at, since it was known, by tenant and id: whoever writes compares it."""
 
 
-def asked(need: Need, token: str, *, only_looks: bool) -> bytes:
+def asked(need: Need, token: str, known: Container[tuple[str, str]], *, only_looks: bool) -> bytes:
     records = len(need.ids) + sum(wanted.count for wanted in need.wanted)
     turn_seconds = TURN_SECONDS + TURN_SECONDS_PER_RECORD * records
     return _encode(
         {
             "fronts": [_front_fields(one) for one in need.fronts],
-            "ids": [record_name(tenant, id) for tenant, id in need.ids],
+            "ids": [f"{one[0]}/{one[1]}" for one in need.ids if one not in known],
             "claims": [f"{tenant}/{claim}" for tenant, claim in need.operations],
             "wanted": [wanted_fields(one) for one in need.wanted],
             "keys": [hold_name(tenant, scope) for tenant, scope in need.keys],
@@ -104,17 +106,26 @@ def head_in(answer: Sequence[Any]) -> Head:
     return Head(commit, float(at), completed, body, version, readable, float(clock))
 
 
-def finding_in(answer: Sequence[Any], token: str, need: Need) -> Finding:
+def finding_in(
+    answer: Sequence[Any],
+    token: str,
+    need: Need,
+    known: Mapping[tuple[str, str], tuple[Stored, Located]],
+) -> Finding:
     (
         head, number, turn, record_lengths, records, name_lengths, names, hold_lengths, holds,
         left_lengths, left,
     ) = answer  # fmt: skip
     stored: list[Stored] = []
     located: dict[int, Located] = {}
-    for value in split(record_lengths, records):
-        record, place = stored_in(value)
+    for record, at in opened(record_lengths, records):
         stored.append(record)
-        located[record.life] = place
+        located[record.life] = at
+    for record, at in known.values():
+        # One may have come with others that were looked for; that is what is there.
+        if record.life not in located:
+            stored.append(record)
+            located[record.life] = at
     held: list[KeyHold] = [
         hold_in(name.decode(), value.decode())
         for name, value in zip(split(name_lengths, names), split(hold_lengths, holds), strict=True)
@@ -131,4 +142,5 @@ def finding_in(answer: Sequence[Any], token: str, need: Need) -> Finding:
         turn.decode(),
         token,
         located,
+        known,
     )

@@ -12,17 +12,21 @@ No tenant, id, queue or type has a slash; a key or a claim is any text and comes
                                     hides from others, and until when
     job/TENANT/ID                   one record
     lane/TENANT/QUEUE/TYPE/PRIORITY sorted set of pending records, by when they are due
-    lanes/TENANT                    hash: of each QUEUE/TYPE/PRIORITY its first life, and the queue
-    beginnings/TENANT/TYPE/PRIORITY sorted set of these, by when the lane's first record is due
-    bands/TENANT                    set of the TYPE/PRIORITY that have pending records
-    inside/TENANT/QUEUE             the same for one queue
+    lanes/TENANT                    hash: of each QUEUE/TYPE/PRIORITY, r or l and its entry
+    ready/TENANT, later/TENANT      boards, sorted sets of entries: of the lanes that begin with
+                                    something that was due, by priority; of the others, by time
+    ready/TENANT/queue/QUEUE, ready/TENANT/type/TYPE, and `later` so: those of one queue or type
+    tails/TENANT                    sorted set of lanes, by when the last that ever came is due
     shelf/SHELF                     sorted set of all other records, by their time
-    lives/TENANT                    all records in the order of their lives: life in 18 digits, id
-    claim/TENANT/CLAIM              set of the running records that a claim has
+    lives/TENANT                    sorted set of litters, each the first of some lives in a row
+    lives/TENANT/LIFE               a litter: the ids of the records that have these lives, each
+                                    between two slashes
+    claim/TENANT/CLAIM              hash: by commit, the ids that a claim got with it; `left`: how
+                                    many of them it still has
     hold/TENANT/QUEUE/TYPE/KEY      who holds a key
     lapsing                         sorted set of holds that time alone frees
     tenants                         set of all that ever had a job
-    counts/TENANT                   hash: QUEUE/STATE/now and QUEUE/STATE/left
+    counts/TENANT                   hash: QUEUE/TYPE/STATE/now and QUEUE/TYPE/STATE/left
     buckets, bucket/B, commit/NUMBER  sorted set of the buckets that there are; the commits with the
                                     numbers from B x 32 on; the events of one if they are many
     departed, departure/TENANT/ID   where the histories of jobs that left are: TENANT/ID/LIFE by
@@ -36,7 +40,8 @@ No tenant, id, queue or type has a slash; a key or a claim is any text and comes
     wake/HANDLE                     the channel on which one handle is told of work
 
 A member of an index is the life in 18 digits and the record's TENANT/ID, so that records with the
-same time are in the order of their lives.
+same time are in the order of their lives. An entry is what a lane begins with, its time (8 bytes)
+and life, and the lane: QUEUE/TYPE/PRIORITY.
 """
 
 from __future__ import annotations
@@ -71,9 +76,6 @@ class Keys:
         if shelf == Shelf.PENDING:
             return f"{self.root}lane/{tenant}/{lane}"
         return f"{self.root}shelf/{shelf}"
-
-    def lives(self, tenant: str) -> str:
-        return f"{self.root}lives/{tenant}"
 
     def claim(self, tenant: str, claim: str) -> str:
         return f"{self.root}claim/{tenant}/{claim}"

@@ -5,6 +5,7 @@ local asked = cmsgpack.unpack(ARGV[1])
 local beginning = asked.tenant .. '/'
 -- Values at once: about as many as are wanted, so that what comes behind is not read in vain.
 local STEP = math.min(200, math.max(50, asked.count))
+local LITTERS = 10 -- whose names are asked for at once
 
 local indexes, total = {}, 0
 local function count(index)
@@ -24,27 +25,35 @@ end
 
 -- Of a value: the letter of its shelf, and its lane (see packing.py).
 local function is_asked(value)
-  if not string.find(asked.letters, string.sub(value, 35, 35), 1, true) then return false end
-  local high, low = string.byte(value, 36, 37)
-  local queue, type = string.match(string.sub(value, 44, 43 + high * 256 + low), '^([^/]*)/([^/]*)/')
+  if not string.find(asked.letters, string.sub(value, 31, 31), 1, true) then return false end
+  local high, low = string.byte(value, 32, 33)
+  local queue, type = string.match(string.sub(value, 36, 35 + high * 256 + low), '^([^/]*)/([^/]*)/')
   return (not asked.queues or asked.queues[queue]) and (not asked.types or asked.types[type])
 end
 
--- Of members, each a life in digits and an id, the values that are asked for; how many were looked
--- at until there were enough.
+-- Of values, in the order of their lives, takes those that are asked for; answers how many were
+-- looked at until there were enough.
 local found = {}
-local function take(members)
-  local keys = {}
-  for place, member in ipairs(members) do
-    keys[place] = root .. 'job/' .. beginning .. string.sub(member, 19)
-  end
-  for place, value in ipairs(values_of(keys)) do
-    if value and is_asked(value) then
+local function take(values)
+  for place, value in ipairs(values) do
+    if is_asked(value) then
       found[#found + 1] = value
       if #found == asked.count then return place end
     end
   end
-  return #members
+  return #values
+end
+
+local function life_of(value) return string.sub(value, 9, 26) end
+
+-- The values of records by their names, as far as they are there.
+local function read(names)
+  local keys, values = {}, {}
+  for place, name in ipairs(names) do keys[place] = root .. 'job/' .. name end
+  for _, value in ipairs(values_of(keys)) do
+    if value then values[#values + 1] = value end
+  end
+  return values
 end
 
 local reached = ''
@@ -55,34 +64,48 @@ if total <= asked.few then
       local life = string.sub(member, 1, 18)
       if string.sub(member, 19, 18 + #beginning) == beginning and life > asked.after
         and life <= asked.last then
-        members[#members + 1] = life .. string.sub(member, 19 + #beginning)
+        members[#members + 1] = member
       end
     end
   end
   table.sort(members)
   for first = 1, #members, STEP do
-    local last = math.min(first + STEP - 1, #members)
-    local looked = first - 1 + take({unpack(members, first, last)})
-    if #found == asked.count and looked < #members then
-      reached = string.sub(members[looked], 1, 18)
+    local names, last = {}, math.min(first + STEP - 1, #members)
+    for place = first, last do names[#names + 1] = string.sub(members[place], 19) end
+    local values = read(names)
+    local taken = take(values)
+    if #found == asked.count and (taken < #values or last < #members) then
+      reached = life_of(values[taken])
       break
     end
   end
 else
-  local lives, after, looked = root .. 'lives/' .. asked.tenant, asked.after, 0
-  while true do
-    local members = redis.call(
-      'ZRANGEBYLEX', lives, '(' .. after .. '\255', '[' .. asked.last .. '\255',
-      'LIMIT', 0, STEP)
-    if #members == 0 then break end
-    local taken = take(members)
-    looked = looked + taken
-    after = string.sub(members[taken], 1, 18)
-    if #found == asked.count or looked >= asked.looks_at then
-      reached = after
-      break
+  -- From the litter that the life is in after which the page begins, litter by litter.
+  local litters, looked = root .. 'lives/' .. asked.tenant, 0
+  local from = redis.call('ZREVRANGEBYLEX', litters, '[' .. asked.after, '-', 'LIMIT', 0, 1)[1]
+  from = from and '[' .. from or '-'
+  while from and reached == '' do
+    local firsts = redis.call(
+      'ZRANGEBYLEX', litters, from, '[' .. asked.last, 'LIMIT', 0, LITTERS)
+    from = nil
+    for _, first in ipairs(firsts) do
+      local names, values = {}, {}
+      for id in string.gmatch(redis.call('GET', litters .. '/' .. first) or '', '[^/]+') do
+        names[#names + 1] = beginning .. id
+      end
+      for _, value in ipairs(read(names)) do
+        local life = life_of(value)
+        if life > asked.after and life <= asked.last then values[#values + 1] = value end
+      end
+      table.sort(values, function(one, other) return life_of(one) < life_of(other) end)
+      local taken = take(values)
+      looked = looked + taken
+      if #found == asked.count or looked >= asked.looks_at then
+        reached = life_of(values[taken])
+        break
+      end
+      from = '(' .. first
     end
-    if #members < STEP then break end
   end
 end
 local lengths, bytes = joined(found)

@@ -197,62 +197,72 @@ local function wake(wakes)
   end
 end
 
-local function lane_named(tenant, queue, band)
-  local type, priority = string.match(band, '^([^/]*)/(-?%d+)$')
-  local name = queue .. '/' .. band
+local function lane_named(tenant, queue, type, priority)
+  local name = queue .. '/' .. type .. '/' .. priority
   return {
     name = name, key = root .. 'lane/' .. tenant .. '/' .. name, queue = queue, type = type,
     priority = tonumber(priority),
   }
 end
 
--- The lanes in which a claim may find what it asks for, and no others: of named queues, their lanes;
--- else of each type and priority those lanes that begin first. The others can't have what is next.
--- `most`: how many of each; `due_by`: when they have to begin.
-local function lanes_to_open(wanted, due_by, most)
-  local types, paused, lanes = wanted.types, wanted.paused, {}
-  local function is_asked(band) return not types or types[string.match(band, '^([^/]*)')] end
-  if wanted.queues then
-    for queue in pairs(wanted.queues) do
-      if not paused[queue] then
-        local inside = root .. 'inside/' .. wanted.tenant .. '/' .. queue
-        for _, band in ipairs(redis.call('SMEMBERS', inside)) do
-          if is_asked(band) then lanes[#lanes + 1] = lane_named(wanted.tenant, queue, band) end
-        end
-      end
-    end
-    return lanes
-  end
-  for _, band in ipairs(redis.call('SMEMBERS', root .. 'bands/' .. wanted.tenant)) do
-    local beginnings = root .. 'beginnings/' .. wanted.tenant .. '/' .. band
-    local left, offset = is_asked(band) and most or 0, 0
-    while left > 0 do
-      local found = redis.call(
-        'ZRANGEBYSCORE', beginnings, '-inf', due_by, 'LIMIT', offset, left)
-      if #found == 0 then break end
-      offset = offset + #found
-      for _, member in ipairs(found) do
-        local queue = string.sub(member, 19)
-        if not paused[queue] then
-          lanes[#lanes + 1] = lane_named(wanted.tenant, queue, band)
-          left = left - 1
-        end
-      end
+-- All lanes of pending records of some queues and types.
+local function lanes_of(wanted)
+  local queues, types, lanes = wanted.queues, wanted.types, {}
+  for _, name in ipairs(redis.call('HKEYS', root .. 'lanes/' .. wanted.tenant)) do
+    local queue, type, priority = string.match(name, '^([^/]*)/([^/]*)/(.*)$')
+    if (not queues or queues[queue]) and (not types or types[type]) then
+      lanes[#lanes + 1] = lane_named(wanted.tenant, queue, type, priority)
     end
   end
   return lanes
 end
 
--- All lanes of pending records of some queues and types: {name, key, priority}.
-local function lanes_of(wanted)
-  local queues, types, paused = wanted.queues, wanted.types, wanted.paused
-  local lanes = {}
-  for _, name in ipairs(redis.call('HKEYS', root .. 'lanes/' .. wanted.tenant)) do
-    local queue, band = string.match(name, '^([^/]*)/(.*)$')
-    local type = string.match(band, '^([^/]*)')
-    if not paused[queue] and (not queues or queues[queue]) and (not types or types[type]) then
-      lanes[#lanes + 1] = lane_named(wanted.tenant, queue, band)
-    end
+-- Lanes are on boards, by what they begin with; see keys.py. An entry is the time, the life and the
+-- lane's name, so that entries are in the order of what they stand for.
+local function entry_of(at, life, name)
+  return struct.pack('>d', math.max(tonumber(at), 0)) .. life .. name
+end
+
+local function on_board(tenant, entry)
+  local lane = lane_named(
+    tenant, string.match(string.sub(entry, 27), '^([^/]*)/([^/]*)/(.*)$'))
+  lane.at, lane.entry = struct.unpack('>d', entry), entry
+  return lane
+end
+
+-- The boards of one kind that a lane is on.
+local function boards_of(kind, tenant, lane)
+  local all = root .. kind .. '/' .. tenant
+  return {all, all .. '/queue/' .. lane.queue, all .. '/type/' .. lane.type}
+end
+
+-- The boards of one kind on which all lanes are that a claim may take from.
+local function boards_for(kind, wanted)
+  local all, boards = root .. kind .. '/' .. wanted.tenant, {}
+  if wanted.queues then
+    for queue in pairs(wanted.queues) do boards[#boards + 1] = all .. '/queue/' .. queue end
+  elseif wanted.types then
+    for type in pairs(wanted.types) do boards[#boards + 1] = all .. '/type/' .. type end
+  else
+    boards[1] = all
   end
-  return lanes
+  return boards
+end
+
+-- Gives the lanes of a board that a claim may take from, in order, until it is told to stop.
+-- `step`: how many entries to ask for at first.
+local function each_lane(board, wanted, step, visit)
+  local offset = 0
+  while true do
+    local entries = redis.call('ZRANGE', board, offset, offset + step - 1)
+    for _, entry in ipairs(entries) do
+      local lane = on_board(wanted.tenant, entry)
+      if not wanted.paused[lane.queue] and (not wanted.types or wanted.types[lane.type])
+        and visit(lane) then
+        return
+      end
+    end
+    if #entries < step then return end
+    offset, step = offset + step, math.min(2 * step, CHUNK)
+  end
 end

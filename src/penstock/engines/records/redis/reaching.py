@@ -188,6 +188,12 @@ def _reach_in(said: Mapping[str, Any]) -> dict[str, Any]:
 
 def _kind(theirs: type) -> type[AbstractConnection]:
     """The async class of a connection that goes the way of theirs."""
+    if theirs.__module__.partition(".")[0] != "redis":
+        # It may go through a tunnel, or to no server at all; ours would go elsewhere, unsaid.
+        raise InvalidInput(
+            f"connections of {theirs.__module__}.{theirs.__qualname__}: only those of redis-py"
+            " itself are known here, so pass a client or URL with these"
+        )
     if any(kind.__name__ == "UnixDomainSocketConnection" for kind in theirs.__mro__):
         return connections.UnixDomainSocketConnection
     return connections.SSLConnection if _is_of_tls(theirs) else connections.Connection

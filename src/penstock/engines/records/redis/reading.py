@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -13,12 +15,13 @@ from penstock.engines.records.redis.finding import RESERVED_MS, wake_fields, wan
 from penstock.engines.records.redis.keys import Keys, record_name
 from penstock.engines.records.redis.packing import (
     calls_in,
+    entries_in,
     events_in,
     hold_in,
     life_digits,
+    opened,
     shelf_letters,
     split,
-    stored_in,
 )
 from penstock.kernel.job import State
 from penstock.ports.counters import Count, Survey, Waiting
@@ -32,8 +35,6 @@ BUCKETS_PER_VACUUM: Final = 30
 """Of commits, and as many departures: what one step of a vacuum takes away."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_fields: Final = msgspec.msgpack.Decoder(list[str]).decode
-_lanes: Final = msgspec.msgpack.Decoder(list[tuple[str, str, int, str, int]]).decode
 
 
 class Reader:
@@ -46,7 +47,6 @@ class Reader:
             "tenant": asked.tenant,
             "shelves": list(asked.shelves),
             "letters": shelf_letters(asked.shelves),
-            "paused": {},
             "after": life_digits(asked.after),
             "last": life_digits(asked.until),
             "count": asked.count,
@@ -58,15 +58,15 @@ class Reader:
         if asked.type is not None:
             given["types"] = {asked.type: True}
         reached, *values = await self._connection.run("listing", _encode(given))
-        bodies = [stored_in(value)[0].body for value in split(*values)]
+        bodies = [stored.body for stored, _ in opened(*values)]
         return Page(bodies, int(reached) if reached else None)
 
     async def survey(self, tenant: str, at: float) -> Survey:
-        commit, counts, lanes = await self._connection.run("survey", tenant, repr(at))
-        if len(counts) + len(lanes) < LARGE_SURVEY_BYTES:
-            return _survey_in(commit, counts, lanes)
+        commit, *parts = await self._connection.run("survey", tenant, repr(at))
+        if sum(map(len, parts)) < LARGE_SURVEY_BYTES:
+            return _survey_in(commit, *parts)
         # So that nobody else's calls wait while the numbers of many queues are added up.
-        return await asyncio.to_thread(_survey_in, commit, counts, lanes)
+        return await asyncio.to_thread(_survey_in, commit, *parts)
 
     async def tenants(self) -> list[str]:
         found: list[bytes] = await self._connection.ask("SMEMBERS", self._keys.tenants)
@@ -153,30 +153,32 @@ class Reader:
         return dropped
 
 
-def _survey_in(commit: int, counts: bytes, lanes: bytes) -> Survey:
-    waiting: dict[tuple[str, str], Waiting] = {}
-    for queue, type, pending, oldest_at, scheduled in _lanes(lanes):
-        one = Waiting(queue, type, pending, float(oldest_at), scheduled)
-        if (other := waiting.get((queue, type))) is not None:
-            # The same type at another priority.
-            one = Waiting(
-                queue,
-                type,
-                one.pending + other.pending,
-                min(one.oldest_at, other.oldest_at),
-                one.scheduled + other.scheduled,
-            )
-        waiting[queue, type] = one
-    return Survey(commit, _counts_in(_fields(counts)), list(waiting.values()))
-
-
-def _counts_in(fields: Sequence[str]) -> list[Count]:
-    """From a hash of QUEUE/STATE/now and QUEUE/STATE/left."""
-    found: dict[tuple[str, str], dict[str, int]] = {}
-    for field, value in zip(fields[::2], fields[1::2], strict=True):
-        queue, state, kind = field.rsplit("/", 2)
-        found.setdefault((queue, state), {})[kind] = int(value)
-    return [
-        Count(queue, State(state), kinds.get("now", 0), kinds.get("left", 0))
-        for (queue, state), kinds in found.items()
+def _survey_in(commit: int, counted: bytes, lanes: bytes, waits: bytes) -> Survey:
+    counts: dict[tuple[str, State], Count] = {}
+    pending: dict[tuple[str, str], int] = {}
+    for field, value in _pairs(counted):
+        queue, type, name, kind = field.split("/")
+        state, number = State(name), int(value)
+        if state is State.PENDING and kind == "now":
+            pending[queue, type] = number
+        before = counts.get((queue, state)) or Count(queue, state, 0, 0)
+        now, left = (number, 0) if kind == "now" else (0, number)
+        counts[queue, state] = Count(queue, state, before.now + now, before.left + left)
+    oldest: dict[tuple[str, str], float] = {}
+    for at, lane in entries_in(lanes):
+        queue, type, _ = lane.split("/")
+        oldest[queue, type] = min(at, oldest.get((queue, type), inf))
+    scheduled: Counter[tuple[str, str]] = Counter()
+    for field, value in _pairs(waits):
+        queue, type, _ = field.split("/")
+        scheduled[queue, type] += int(value)
+    waiting = [
+        Waiting(*place, pending.get(place, 0), at, scheduled[place]) for place, at in oldest.items()
     ]
+    return Survey(commit, list(counts.values()), waiting)
+
+
+def _pairs(strung: bytes) -> Iterator[tuple[str, str]]:
+    """The fields and values of a hash."""
+    parts = iter(strung.decode().split("\0") if strung else ())
+    return zip(parts, parts, strict=True)

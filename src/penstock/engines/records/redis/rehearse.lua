@@ -1,15 +1,28 @@
--- Runs every kind of command that a turn may write with, on a name that nothing else has, so that a
--- user who may not run one of them is refused here and not half-way. Leaves nothing behind.
+-- Runs every kind of command that a turn's write may consist of, on a name that nothing else has, so
+-- that a user who may not run one of them is refused here and not half-way. Leaves nothing behind.
 local scratch = root .. 'scratch'
 redis.call('SET', scratch, '')
 redis.call('MSET', scratch, '')
 redis.call('APPEND', scratch, '')
+redis.call('GET', scratch)
+redis.call('MGET', scratch)
+redis.call('STRLEN', scratch)
+redis.call('EXISTS', scratch)
 redis.call('DEL', scratch)
 redis.call('SADD', scratch, '1')
-redis.call('SREM', scratch, '1')
+redis.call('DEL', scratch)
 redis.call('HSET', scratch, '1', '1')
 redis.call('HINCRBY', scratch, '1', '1')
+redis.call('HGET', scratch, '1')
+redis.call('HMGET', scratch, '1')
 redis.call('HDEL', scratch, '1')
 redis.call('ZADD', scratch, 1, '1')
+redis.call('ZCARD', scratch)
+redis.call('ZSCORE', scratch, '1')
+redis.call('ZRANGE', scratch, 0, 0)
+redis.call('ZRANGEBYSCORE', scratch, '-inf', '+inf')
+redis.call('ZREVRANGEBYSCORE', scratch, '+inf', '-inf')
+redis.call('ZRANGEBYLEX', scratch, '-', '+')
+redis.call('ZREVRANGEBYLEX', scratch, '+', '-')
 redis.call('ZREM', scratch, '1')
 return 1

@@ -19,7 +19,8 @@ from penstock.engines.records.redis import finding, packing
 from penstock.engines.records.redis.connection import Connection
 from penstock.engines.records.redis.ear import Ear
 from penstock.engines.records.redis.finding import Finding
-from penstock.engines.records.redis.keys import Keys
+from penstock.engines.records.redis.keys import Keys, record_name
+from penstock.engines.records.redis.known import Known
 from penstock.engines.records.redis.objects import Objects
 from penstock.engines.records.redis.reaching import AnyClient
 from penstock.engines.records.redis.reading import Reader
@@ -72,6 +73,7 @@ class RedisStore:
         self._is_warned = False
         self._is_rehearsed = False
         """Whether the server lets us run everything that a write consists of."""
+        self._known = Known()
         self._head: Head | None = None
         """As it was after the last turn."""
         objects = Objects(self._connection, self._keys, services)
@@ -121,10 +123,15 @@ class RedisStore:
 
     async def turn(self, ask: Ask, decide: Decide, *, is_read: bool) -> bool:
         if is_read:
-            return decide((await self._find(ask, only_looks=True)).found) is None
-        found = await self._find(ask, only_looks=False)
+            return decide((await self._look(ask)).found) is None
+        found = await self._find(ask)
         try:
             change = decide(found.found)
+            if change is None and found.assumed:
+                # Nothing is compared where nothing is written.
+                await self._release(found)
+                found = await self._find(ask, assumes=False)
+                change = decide(found.found)
         except BaseException:
             await self._release(found)
             raise
@@ -188,13 +195,19 @@ class RedisStore:
         if level > FORMAT:
             raise NewerFormat(self._connection.name, level, FORMAT)
 
-    async def _find(self, ask: Ask, *, only_looks: bool) -> Finding:
+    async def _look(self, ask: Ask) -> Finding:
+        return await self._find(ask, only_looks=True, assumes=False)
+
+    async def _find(self, ask: Ask, *, only_looks: bool = False, assumes: bool = True) -> Finding:
+        """`assumes`: whether what is known of running records will do."""
         head = self._head or await self.head()
         while True:
             token = self._services.new_secret()[:TOKEN_CHARACTERS]
             need = ask(head)
-            asked = finding.asked(need, token, only_looks=only_looks)
-            found = finding.finding_in(await self._connection.run("find", asked), token, need)
+            known = self._known.take(need.ids) if assumes else {}
+            asked = finding.asked(need, token, known, only_looks=only_looks)
+            answer = await self._connection.run("find", asked)
+            found = finding.finding_in(answer, token, need, known)
             before, head = head, found.head
             self._head = head
             if head.charter_version == before.charter_version:
@@ -235,6 +248,7 @@ class RedisStore:
                 raise
         if is_written:
             self._head = _after(found.head, change)
+            self._known.note(change)
             self._warn_of_events(events_bytes)
         return bool(is_written)
 
@@ -255,16 +269,19 @@ class RedisStore:
 
         A change may replace what its turn did not look at.
         """
-        located = dict(found.located)
-        for name, life, version in replaced(change):
-            if life not in located:
+        located = found.located
+        for record, version in replaced(change):
+            at = located.get(record.life)
+            if at is None:
+                name = record_name(record.tenant, record.id)
                 value = await self._connection.ask("GET", self._keys.job(name))
                 if value is None:
                     return None
-                stored, located[life] = packing.stored_in(value)
-                if stored.life != life:
+                stored, at = packing.stored_in(value)
+                if stored.life != record.life:
                     return None
-            if located[life].version != version:
+                located = {**located, record.life: at}
+            if at.version != version:
                 return None
         return located
 

@@ -1,11 +1,13 @@
 -- Runs the commands of a turn if everything is as the turn found it, else nothing. To be sent again
 -- when its answer was lost: a turn is written once.
--- ARGV: the commit, as MessagePack; its events; then the values of its records: of those that must
--- not be there yet, of those that replace one which begins so, and of others.
+-- ARGV: the commit, as MessagePack; its events. The commit's `records` are names and values in turn:
+-- first `new` of them that must not be there yet, then those that replace one of the version that
+-- is in `replaced`, one after the other, then others.
 local commit = cmsgpack.unpack(ARGV[1])
 local number = tonumber(commit.number)
 local LAPSED_MAX = 100
 local BUCKETS_DROPPED_MAX = 4
+local VERSION_BYTES = 8
 local WORDS_MAX = 4000 -- of one command; above that Lua's stack may not take it
 
 -- Nothing that was written can be taken back, so whatever could fail is looked at before.
@@ -20,6 +22,97 @@ local function begins_with(value, bytes)
   return value and string.sub(value, 1, #bytes) == bytes
 end
 
+local records = commit.records
+local function names_between(first, last)
+  local names = {}
+  for place = first, last do names[#names + 1] = records[2 * place - 1] end
+  return names
+end
+
+-- The litter in which a life is or would be, and the name of all of them.
+local function litter_of(tenant, life)
+  local litters = root .. 'lives/' .. tenant
+  local first = redis.call('ZREVRANGEBYLEX', litters, '[' .. life, '-', 'LIMIT', 0, 1)[1]
+  return litters, first
+end
+
+-- Leaves in a litter what is earlier than a life; what is later becomes one of its own.
+local function part_litter(tenant, litters, first, life)
+  local earlier, later, later_first = {}, {}, nil
+  local ids, keys = {}, {}
+  for id in string.gmatch(redis.call('GET', litters .. '/' .. first), '[^/]+') do
+    ids[#ids + 1] = id
+    keys[#keys + 1] = root .. 'job/' .. tenant .. '/' .. id
+  end
+  for place, value in ipairs(values_of(keys)) do
+    local its_life = value and string.sub(value, 9, 26)
+    if its_life and its_life > life then
+      later[#later + 1] = ids[place]
+      if not later_first or its_life < later_first then later_first = its_life end
+    else
+      earlier[#earlier + 1] = ids[place]
+    end
+  end
+  -- Stored anew in any case: what was appended to took up to twice its room.
+  redis.call('SET', litters .. '/' .. first, '/' .. table.concat(earlier, '/') .. '/')
+  if later_first then
+    redis.call('ZADD', litters, 0, later_first)
+    redis.call('SET', litters .. '/' .. later_first, '/' .. table.concat(later, '/') .. '/')
+  end
+end
+
+-- Notes which records begin to live, so that they can be listed in the order of their lives. What
+-- began with the newest commit is later than everything there is.
+local function note_lives(tenant, born, is_newest)
+  local begun_here
+  for _, one in ipairs(born) do
+    local life, ids, bytes_max, is_fresh = unpack(one)
+    local litters, first = litter_of(tenant, life)
+    local name = first and litters .. '/' .. first
+    if first and redis.call('STRLEN', name) + #ids <= bytes_max then
+      redis.call('APPEND', name, ids)
+    else
+      if first and is_fresh and is_newest then
+        redis.call('SET', name, redis.call('GET', name))
+      elseif first and first ~= begun_here then
+        part_litter(tenant, litters, first, life)
+      end
+      redis.call('ZADD', litters, 0, life)
+      redis.call('SET', litters .. '/' .. life, '/' .. ids)
+      begun_here = life
+    end
+  end
+end
+
+-- `lives`: life and id of each record that has left, in order.
+local function forget_lives(tenant, lives)
+  local litters, first, next_first, ids
+  local function keep()
+    if not first then return end
+    local name = litters .. '/' .. first
+    if #ids > 1 then
+      redis.call('SET', name, ids)
+    else
+      redis.call('DEL', name)
+      redis.call('ZREM', litters, first)
+    end
+  end
+  for _, one in ipairs(lives) do
+    local life, id = unpack(one)
+    if not first or (next_first and life >= next_first) then
+      keep()
+      litters, first = litter_of(tenant, life)
+      if first then
+        next_first = redis.call('ZRANGEBYLEX', litters, '(' .. first, '+', 'LIMIT', 0, 1)[1]
+        ids = redis.call('GET', litters .. '/' .. first)
+      end
+    end
+    local start, stop = string.find(ids or '', '/' .. id .. '/', 1, true)
+    if start then ids = string.sub(ids, 1, start) .. string.sub(ids, stop + 1) end
+  end
+  keep()
+end
+
 if not redis.call('ZSCORE', root .. 'turns', commit.turn) then
   -- Its time was up, or it has been written and nobody was told.
   local written = commit_numbered(number)
@@ -30,13 +123,18 @@ redis.call('HDEL', root .. 'reserved', commit.turn)
 
 local function is_as_found()
   for first = 1, commit.new, CHUNK do
-    local last = math.min(first + CHUNK - 1, commit.new)
-    if redis.call('EXISTS', unpack(commit.records, first, last)) > 0 then return false end
+    local names = names_between(first, math.min(first + CHUNK - 1, commit.new))
+    if redis.call('EXISTS', unpack(names)) > 0 then return false end
   end
-  for first = commit.new + 1, commit.new + #commit.replaced, CHUNK do
-    local last = math.min(first + CHUNK - 1, commit.new + #commit.replaced)
-    for place, value in ipairs(redis.call('MGET', unpack(commit.records, first, last))) do
-      if not begins_with(value, commit.replaced[first - commit.new + place - 1]) then return false end
+  local replaced, count = commit.replaced, #commit.replaced / VERSION_BYTES
+  for first = 1, count, CHUNK do
+    local last = math.min(first + CHUNK - 1, count)
+    local values = redis.call('MGET', unpack(names_between(commit.new + first, commit.new + last)))
+    for place, value in ipairs(values) do
+      -- A commit writes a record once, so its version alone says which life that is.
+      local stop = (first + place - 1) * VERSION_BYTES
+      local version = string.sub(replaced, stop - VERSION_BYTES + 1, stop)
+      if not value or string.sub(value, 1, VERSION_BYTES) ~= version then return false end
     end
   end
   for place, value in ipairs(values_of(commit.compared)) do
@@ -51,38 +149,53 @@ if not is_as_found() then
 end
 
 for _, command in ipairs(commit.before) do redis.call(unpack(command)) end
-for first = 1, #commit.records, CHUNK do
-  local pairs_, last = {}, math.min(first + CHUNK - 1, #commit.records)
-  for place = first, last do
-    pairs_[#pairs_ + 1] = commit.records[place]
-    pairs_[#pairs_ + 1] = ARGV[place + 2]
-  end
-  redis.call('MSET', unpack(pairs_))
+for first = 1, #records, 2 * CHUNK do
+  redis.call('MSET', unpack(records, first, math.min(first + 2 * CHUNK - 1, #records)))
 end
 for _, command in ipairs(commit.after) do redis.call(unpack(command)) end
 
--- Says with what each lane begins that the turn has changed; see keys.py.
+-- What claims have: adding comes first, since one that has nothing any more goes.
+for _, claim in ipairs(commit.claims) do
+  redis.call('HSET', claim[1], commit.number, claim[2])
+  redis.call('HINCRBY', claim[1], 'left', claim[3])
+end
+for _, claim in ipairs(commit.claims_left) do
+  if redis.call('HINCRBY', claim[1], 'left', -claim[2]) <= 0 then redis.call('DEL', claim[1]) end
+end
+
+for _, gone in ipairs(commit.gone) do forget_lives(gone[1], gone[2]) end
+local is_newest = number > tonumber(redis.call('HGET', root .. 'head', 'commit') or 0)
+for _, born in ipairs(commit.born) do note_lives(born[1], born[2], is_newest) end
+
+for _, tail in ipairs(commit.tails) do
+  redis.call('ZADD', root .. 'tails/' .. tail[1], 'GT', tail[3], tail[2])
+end
+
+-- Says on the boards with what each lane begins that the turn has changed.
 for _, changed in ipairs(commit.lanes) do
-  local tenant, name = unpack(changed)
-  local queue, band = string.match(name, '^([^/]*)/(.*)$')
-  local lanes, bands = root .. 'lanes/' .. tenant, root .. 'bands/' .. tenant
-  local beginnings = root .. 'beginnings/' .. tenant .. '/' .. band
-  local inside = root .. 'inside/' .. tenant .. '/' .. queue
-  local first = redis.call('ZRANGE', root .. 'lane/' .. tenant .. '/' .. name, 0, 0, 'WITHSCORES')
-  local before = redis.call('HGET', lanes, name)
-  local now = first[1] and string.sub(first[1], 1, 18) .. queue
-  if before and before ~= now then redis.call('ZREM', beginnings, before) end
-  if now then
-    redis.call('ZADD', beginnings, first[2], now)
-    if before ~= now then redis.call('HSET', lanes, name, now) end
-    if not before then
-      redis.call('SADD', bands, band)
-      redis.call('SADD', inside, band)
+  local tenant, queue, kind, priority = unpack(changed)
+  local lane, lanes = lane_named(tenant, queue, kind, priority), root .. 'lanes/' .. tenant
+  local first = redis.call('ZRANGE', lane.key, 0, 0, 'WITHSCORES')
+  local before, now = redis.call('HGET', lanes, lane.name), false
+  if first[1] then
+    local is_due = tonumber(first[2]) <= tonumber(commit.at)
+    local entry = entry_of(first[2], string.sub(first[1], 1, 18), lane.name)
+    now = (is_due and 'r' or 'l') .. entry
+    if now ~= before then
+      for _, board in ipairs(boards_of(is_due and 'ready' or 'later', tenant, lane)) do
+        redis.call('ZADD', board, is_due and priority or first[2], entry)
+      end
+      redis.call('HSET', lanes, lane.name, now)
     end
   elseif before then
-    redis.call('HDEL', lanes, name)
-    redis.call('SREM', inside, band)
-    if redis.call('EXISTS', beginnings) == 0 then redis.call('SREM', bands, band) end
+    redis.call('HDEL', lanes, lane.name)
+    redis.call('ZREM', root .. 'tails/' .. tenant, lane.name)
+  end
+  if before and before ~= now then
+    local board_kind = string.sub(before, 1, 1) == 'r' and 'ready' or 'later'
+    for _, board in ipairs(boards_of(board_kind, tenant, lane)) do
+      redis.call('ZREM', board, string.sub(before, 2))
+    end
   end
 end
 

@@ -12,6 +12,10 @@ readers share with writers. While there is such a log, its writer has made the i
 none, nobody is writing, and the file is opened as one that never changes (immutable): SQLite then
 locks nothing, keeps the pages it has read, and does not notice somebody who begins to write. So
 we look at the file before and after each such read, and read again if it is another (`read`).
+
+A file that was deleted, or that another was moved over, is still there for those who have it open,
+and for nobody else: what they write would be lost. So before each transaction they look whether its
+name still leads to it.
 """
 
 from __future__ import annotations
@@ -72,6 +76,8 @@ class Database:
         self._opened_as: Appearance | None = None
         """What the file was like when it was opened, if this process may not or can't write it."""
         self._lacks_room = False
+        self._file: tuple[int, int] | None = None
+        """Device and inode of the file that is written."""
         self.openings = 0
         self._clock = SystemClock()
 
@@ -156,7 +162,7 @@ class Database:
             raise StoreFull(self.name, "")
 
     def _connect(self, opened_as: Appearance | None) -> None:
-        self._opened_as, self._lacks_room = opened_as, False
+        self._opened_as, self._lacks_room, self._file = opened_as, False, None
         self.openings += 1
         self._connection = sqlite3.connect(
             f"{Path(self._path).absolute().as_uri()}{_mode(opened_as)}",
@@ -169,6 +175,7 @@ class Database:
         if opened_as is None:
             self._patiently(self._let_shrink)
             self._patiently(lambda: self.connection.execute("PRAGMA journal_mode = WAL"))
+            self._file = self._found_file()
         self.connection.execute(f"PRAGMA synchronous = {'FULL' if self._fsync else 'NORMAL'}")
         self.connection.execute(f"PRAGMA cache_size = -{_CACHE_KIBIBYTES}")
         self.connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
@@ -188,6 +195,19 @@ class Database:
         found = Path(self._path).stat()
         return found.st_ino, found.st_size, found.st_mtime_ns
 
+    def _found_file(self) -> tuple[int, int] | None:
+        with suppress(FileNotFoundError):
+            found = Path(self._path).stat()
+            return found.st_dev, found.st_ino
+        return None
+
+    def _require_same_file(self) -> None:
+        if self._file is not None and self._found_file() != self._file:
+            raise StoreError(
+                self.name, "", "the file was deleted or replaced while the queue was open, so"
+                " nothing is read or written any more; open the queue again",
+            )  # fmt: skip
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
@@ -203,6 +223,8 @@ class Database:
         tried on a new one before it is believed.
         """
         if self._opened_as is None:
+            with self.translated():
+                self._require_same_file()
             return act()
         is_doubted = False
         with self.translated():
@@ -229,6 +251,7 @@ class Database:
         with self.translated():
             if self._lacks_room:
                 self._make_room()
+            self._require_same_file()
             self._patiently(lambda: self.connection.execute("BEGIN IMMEDIATE"))
             try:
                 yield
@@ -243,6 +266,7 @@ class Database:
         with self.translated():
             if self._lacks_room:
                 self._make_room()
+            self._require_same_file()
             # As a script, since a step that answers without columns would end an `execute`.
             self._patiently(lambda: self.connection.executescript(statement))
 

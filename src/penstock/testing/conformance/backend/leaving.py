@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import suppress
 from typing import Any, get_args
 
 import pytest
 
 from penstock.client.queue import Queue
-from penstock.errors import InvalidInput, OutcomeUnknown, QueueClosed
+from penstock.errors import InvalidInput, OutcomeUnknown, PenstockError, QueueClosed
 from penstock.kernel.job import Job, State
 from penstock.testing.conformance.backend.handles import Handles
 from penstock.testing.conformance.backend.steps import (
@@ -106,6 +107,20 @@ class Leaving:
             [job] = closing.result or []
             assert job.payload == LARGE
             await queue.ack(job)
+            if not closing.happened:
+                break
+
+    @pytest.mark.parametrize("what", ["vacuum", "stats", "jobs", "events"])
+    async def test_closing_under_a_call_lets_it_end_or_says_so(
+        self, handles: Handles, what: str
+    ) -> None:
+        for at in range(1, AWAITS_MAX):
+            leaving = await handles.open()
+            await leaving.enqueue("work")
+            closing = Interruption(_call(leaving, what), at=at, cancel=False, behind=leaving.close)
+            with suppress(PenstockError):
+                await closing.run()
+            await leaving.close()
             if not closing.happened:
                 break
 
@@ -283,3 +298,19 @@ async def _offloading(handles: Handles) -> Queue:
     if not queue.capabilities.offload:
         pytest.skip("this backend keeps no values beside the queue")
     return queue
+
+
+def _call(queue: Queue, what: str) -> Coroutine[Any, Any, Any]:
+    match what:
+        case "vacuum":
+            return queue.vacuum()
+        case "stats":
+            return queue.stats()
+        case "jobs":
+            return _drained(queue.jobs())
+        case _:
+            return _drained(queue.events("beginning", follow=False))
+
+
+async def _drained(found: AsyncIterator[Any]) -> list[Any]:
+    return [one async for one in found]
