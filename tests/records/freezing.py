@@ -16,6 +16,7 @@ import psycopg
 
 import penstock
 from penstock.engines.records.postgres import database, steps
+from penstock.engines.records.postgres.arrays import know_arrays
 
 database.TRANSACTION_SECONDS_MAX = 3.0  # type: ignore[misc]
 
@@ -37,6 +38,7 @@ def stop_once(where: str) -> None:
                 stop_here()
             else:
                 half = sent[: len(sent) // 2]
+                know_arrays(connection)
                 with connection.pipeline():
                     for step in half:
                         connection.execute(step.statement, step.parameters, binary=True)

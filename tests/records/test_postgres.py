@@ -366,12 +366,40 @@ async def test_every_lookup_of_a_deep_queue_goes_by_an_index(
 
 
 @pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("by_id", "jobs_pkey"),
+        ("update", "jobs_pkey"),
+        ("remove", "jobs_pkey"),
+        ("by_claim", "claimed"),
+        ("candidates_of_all", "first"),
+        ("candidates_of_types", "ready"),
+        ("candidates_of_queues", "pending"),
+        ("lease_end", "leases"),
+    ],
+)
+async def test_a_plan_that_was_made_while_there_was_nothing_is_good_for_more(
+    queue: Queue, database: str, schema: str, name: str, index: str
+) -> None:
+    """Each is made once per connection, and what it goes by then it goes by for hours."""
+    sql = Statements(schema)
+    statement = {**sql.locking, **sql.looking, **sql.writing}[name]
+    with psycopg.connect(database) as connection:
+        for setting, value in databases.SESSION.items():
+            connection.execute("SELECT set_config(%s, %s, false)", (setting, value))
+        steps = _plan(connection, statement)
+    found = {one[1] for step in steps if (one := re.search(r"using (\w+) on jobs", step))}
+    assert found == {index}, steps
+
+
+@pytest.mark.parametrize(
     ("name", "asked"),
     [
-        ("candidates_of_types", {}),
+        ("candidates_of_all", {}),
         ("candidates_of_types", {"types": ["rare"]}),
         ("candidates_of_queues", {"queues": ["q1"]}),
         ("candidates_of_queues", {"queues": ["q1"], "types": ["rare", "work"]}),
+        ("due_of_all", {}),
         ("due_of_types", {"types": ["rare"]}),
         ("due_of_queues", {"queues": ["q1"]}),
     ],

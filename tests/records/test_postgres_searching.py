@@ -12,6 +12,7 @@ import pytest
 import penstock
 from penstock import NewJob, Queue
 from penstock.engines.records.postgres import steps
+from penstock.engines.records.postgres.arrays import know_arrays
 from tests.records.postgres_stores import new_schema
 from tests.servers.postgres import Postgres
 
@@ -63,10 +64,8 @@ async def test_what_others_have_locked_does_not_use_up_a_claim(
     assert len(await KINDS[kind](queue, 10)) == 4
 
 
-async def test_an_old_snapshot_does_not_make_claims_read_what_is_gone(
-    queue: Queue, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await queue.enqueue_many([NewJob("work") for _ in range(2 * JOBS)])
+def counted_buffers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many buffers each search of a claim reads from now on."""
     exchange = steps._exchange
     buffers: list[int] = []
 
@@ -74,6 +73,7 @@ async def test_an_old_snapshot_does_not_make_claims_read_what_is_gone(
         for step in sent:
             if "FOR UPDATE" in step.statement and "due_by" in (step.parameters or {}):
                 explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {step.statement}"
+                know_arrays(connection)
                 cursor = psycopg.Cursor(connection)
                 found = cursor.execute(explain.encode(), step.parameters).fetchone()
                 assert found is not None
@@ -82,12 +82,43 @@ async def test_an_old_snapshot_does_not_make_claims_read_what_is_gone(
                 buffers.append(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
         return exchange(connection, sent, is_ours=is_ours)
 
+    monkeypatch.setattr(steps, "_exchange", count)
+    return buffers
+
+
+LANES: dict[str, Callable[[int], NewJob]] = {
+    "pairs": lambda n: NewJob(f"type{n}", queue=f"queue{n}"),
+    "types": lambda n: NewJob(f"type{n}"),
+    "priorities": lambda n: NewJob("work", priority=n),
+}
+
+
+@pytest.mark.parametrize("kind", LANES)
+async def test_a_claim_that_names_nothing_reads_as_much_in_7000_lanes_as_in_one(
+    queue: Queue, database: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = 7_000
+    async with penstock.open(f"{database}?schema={new_schema()}&fsync=off") as plain:
+        await plain.enqueue_many([NewJob("work") for _ in range(jobs)])
+        await queue.enqueue_many([LANES[kind](number) for number in range(jobs)])
+        buffers = counted_buffers(monkeypatch)
+        assert len(await plain.claim()) == 1
+        in_one = sum(buffers)
+        buffers.clear()
+        assert len(await queue.claim()) == 1
+        assert 0 < sum(buffers) <= 2 * in_one
+
+
+async def test_an_old_snapshot_does_not_make_claims_read_what_is_gone(
+    queue: Queue, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await queue.enqueue_many([NewJob("work") for _ in range(2 * JOBS)])
     with psycopg.connect(database) as report:
         report.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
         report.execute("SELECT 1")
         for _ in range(JOBS // AT_ONCE):
             await queue.ack(await queue.claim(AT_ONCE))
-        monkeypatch.setattr(steps, "_exchange", count)
+        buffers = counted_buffers(monkeypatch)
         for number in range(10):
             assert len(await queue.claim(10)) == 10
             if number == 5:

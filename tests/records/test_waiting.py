@@ -20,8 +20,10 @@ import redis
 import penstock
 from penstock import NewJob
 from penstock.engines.records import waiting
+from penstock.engines.records.postgres import looking
 from penstock.engines.records.redis import finding, reading
-from penstock.ports.wakes import Heard
+from penstock.ports.records import Wanted
+from penstock.ports.wakes import Heard, Waiter
 from penstock.runtime.tasks import let_others_run
 from penstock.testing.conformance.record_steps import candidates
 from tests.records.waiters import Counted, CountingRedis, Crowd, counted
@@ -112,6 +114,31 @@ async def test_jobs_of_one_batch_wake_a_waiter_each(url: str, only_woken: None) 
         await queue.enqueue_many([NewJob("work") for _ in range(4)])
         async with asyncio.timeout(HANG_SECONDS):
             assert [len(jobs) for jobs in await asyncio.gather(*claims)] == [1, 1, 1, 1]
+
+
+@pytest.mark.asyncio
+@pytest.mark.xdist_group("postgres")
+async def test_what_another_was_woken_for_is_left_to_it(
+    postgres_server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever comes to wait meanwhile sees the job, and that it is not the first to know."""
+    url = postgres_server.new_database()
+    first, second = counted(url), counted(url)
+    async with penstock.open(store=first), penstock.open(store=second) as other:
+        waiter, wanted = (
+            Waiter("first", stays=False),
+            Wanted("default", None, frozenset(), None, 0, 1),
+        )
+        async with asyncio.timeout(HANG_SECONDS):
+            for store in (first, second):
+                while not (await store.changed(0)).is_for_all:
+                    await let_others_run()
+        assert (await first.next_due(wanted, waiter)).ahead == 0
+        await other.enqueue("work")
+        monkeypatch.setattr(looking, "WOKEN_SECONDS", NEVER_SECONDS)
+        assert (await second.next_due(wanted, Waiter("second", stays=False))).ahead == 1
+        monkeypatch.setattr(looking, "WOKEN_SECONDS", 0.0)
+        assert (await second.next_due(wanted, Waiter("second", stays=False))).ahead == 0
 
 
 @pytest.mark.asyncio
@@ -276,7 +303,7 @@ def _waiting(url: str) -> int:
     with psycopg.connect(url) as connection:
         row = connection.execute(
             "SELECT count(*) FROM penstock.waiters"
-            " WHERE EXISTS (SELECT FROM pg_stat_get_activity(session))"
+            " WHERE woken_at IS NULL AND EXISTS (SELECT FROM pg_stat_get_activity(session))"
         ).fetchone()
     assert row is not None
     return int(row[0])

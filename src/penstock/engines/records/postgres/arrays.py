@@ -18,96 +18,106 @@ from psycopg.pq import Format
 
 _HEADER: Final = Struct(">iiIii")
 _LENGTH: Final = Struct(">i")
-_INTEGER: Final = Struct(">iq")
-_FLOAT: Final = Struct(">id")
+_INTEGER: Final = Struct(">q")
+_FLOAT: Final = Struct(">d")
 _NULL: Final = _LENGTH.pack(-1)
-_NUMBER_BYTES: Final = 8
 
 
-class Texts(bytes):
-    """A packed `text[]`."""
+class Packed:
+    """An array; `data` is what is sent."""
+
+    __slots__ = ("data",)
+    oid: int
+    """The server's number for its type."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
 
 
-class Blobs(bytes):
-    """A packed `bytea[]`."""
+class Texts(Packed):
+    """A `text[]`."""
+
+    __slots__ = ()
+    oid = 1009
 
 
-class Integers(bytes):
-    """A packed `bigint[]`."""
+class Blobs(Packed):
+    """A `bytea[]`."""
+
+    __slots__ = ()
+    oid = 1001
 
 
-class Floats(bytes):
-    """A packed `double precision[]`."""
+class Integers(Packed):
+    """A `bigint[]`."""
+
+    __slots__ = ()
+    oid = 1016
+
+
+class Floats(Packed):
+    """A `double precision[]`."""
+
+    __slots__ = ()
+    oid = 1022
 
 
 def texts(values: Sequence[str | None]) -> Texts:
-    return Texts(_packed(25, values, _text))
+    return Texts(_packed(25, values, str.encode))
 
 
 def blobs(values: Sequence[bytes | None]) -> Blobs:
-    return Blobs(_packed(17, values, _blob))
+    return Blobs(_packed(17, values, None))
 
 
-def integers(values: Sequence[int]) -> Integers:
-    return Integers(_packed(20, values, _integer))
+def integers(values: Sequence[int | None]) -> Integers:
+    return Integers(_packed(20, values, _INTEGER.pack))
 
 
 def floats(values: Sequence[float | None]) -> Floats:
-    return Floats(_packed(701, values, _float))
+    return Floats(_packed(701, values, _FLOAT.pack))
 
 
 def know_arrays(connection: BaseConnection[Any]) -> None:
     """To be called once for each connection that arrays are sent on."""
-    for dumper in (_TextsDumper, _BlobsDumper, _IntegersDumper, _FloatsDumper):
-        connection.adapters.register_dumper(dumper.packed, dumper)
+    for kind, dumper in _DUMPERS.items():
+        connection.adapters.register_dumper(kind, dumper)
 
 
-def _packed(type: int, values: Sequence[Any], pack: Callable[[Any], bytes]) -> bytes:
+def _packed(type: int, values: Sequence[Any], pack: Callable[[Any], bytes] | None) -> bytes:
+    """Without `pack` they are bytes already."""
     if not values:
         return _HEADER.pack(0, 0, type, 0, 1)[:12]
-    header = _HEADER.pack(1, None in values, type, len(values), 1)
-    first = values[0]
-    if values.count(first) == len(values):
-        return header + pack(first) * len(values)
-    return header + b"".join(map(pack, values))
+    has_null = None in values
+    header = _HEADER.pack(1, has_null, type, len(values), 1)
+    if values.count(values[0]) == len(values):
+        return header + _each(values[:1], pack) * len(values)
+    if has_null:
+        return header + _each(values, pack)
+    packed = values if pack is None else list(map(pack, values))
+    if len(set(map(len, packed))) == 1:
+        # Such as numbers, and most ids: what stands between them is always the same.
+        length = _LENGTH.pack(len(packed[0]))
+        return header + length + length.join(packed)
+    return header + _each(packed, None)
 
 
-def _text(value: str | None) -> bytes:
-    return _NULL if value is None else _blob(value.encode())
+def _each(values: Sequence[Any], pack: Callable[[Any], bytes] | None) -> bytes:
+    if pack is not None:
+        values = [None if one is None else pack(one) for one in values]
+    length = _LENGTH.pack
+    return b"".join([_NULL if one is None else length(len(one)) + one for one in values])
 
 
-def _blob(value: bytes | None) -> bytes:
-    return _NULL if value is None else _LENGTH.pack(len(value)) + value
-
-
-def _integer(value: int) -> bytes:
-    return _INTEGER.pack(_NUMBER_BYTES, value)
-
-
-def _float(value: float | None) -> bytes:
-    return _NULL if value is None else _FLOAT.pack(_NUMBER_BYTES, value)
-
-
-class _PackedDumper(Dumper):
+class _Dumper(Dumper):
     format = Format.BINARY
-    packed: type[bytes]
 
     def dump(self, obj: Any) -> Buffer:
-        packed: bytes = obj
+        packed: bytes = obj.data
         return packed
 
 
-class _TextsDumper(_PackedDumper):
-    oid, packed = 1009, Texts
-
-
-class _BlobsDumper(_PackedDumper):
-    oid, packed = 1001, Blobs
-
-
-class _IntegersDumper(_PackedDumper):
-    oid, packed = 1016, Integers
-
-
-class _FloatsDumper(_PackedDumper):
-    oid, packed = 1022, Floats
+_DUMPERS: Final = {
+    kind: type(f"{kind.__name__}Dumper", (_Dumper,), {"oid": kind.oid})
+    for kind in (Texts, Blobs, Integers, Floats)
+}

@@ -18,9 +18,9 @@ import psycopg
 from psycopg import AsyncConnection, Connection, conninfo, errors, pq
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from penstock.engines.records.postgres.arrays import know_arrays
 from penstock.engines.records.postgres.connections import Connections
 from penstock.engines.records.postgres.errors import is_starting, translated
+from penstock.engines.records.postgres.exchanges import OwnConnection
 from penstock.engines.records.postgres.steps import Script, Step, play
 from penstock.engines.records.statements import migrations
 from penstock.errors import (
@@ -194,8 +194,8 @@ class Database:
         except psycopg.Error as error:
             raise translated(self.name, error) from error
 
-    def _connect(self) -> Connection[Any]:
-        connection = Connection.connect(**self.parameters, autocommit=True)
+    def _connect(self) -> OwnConnection:
+        connection = OwnConnection.connect(**self.parameters, autocommit=True)
         try:
             self._configure(connection)
         except BaseException:
@@ -203,10 +203,9 @@ class Database:
             raise
         return connection
 
-    def _configure(self, connection: Connection[Any]) -> None:
-        know_arrays(connection)
+    def _configure(self, connection: OwnConnection) -> None:
         if self.is_pooled:
-            connection.prepare_threshold = None
+            connection.prepares = False
         else:
             connection.execute(_setting(self._wishes, for_transaction=False).encode())
 

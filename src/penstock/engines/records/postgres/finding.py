@@ -99,13 +99,15 @@ class Finder:
         if need.operations:
             claims = columns(need.operations, tenants=texts, claims=texts)
             yield Step(self._sql["by_claim"], claims)
-        if need.fronts:
-            yield self._fronts("fronts", need.fronts)
+        # What rides along is looked for at once where something else is written anyway.
+        fronts = need.fronts if need.may_be_idle else (*need.fronts, *need.riding)
+        if fronts:
+            yield self._fronts("fronts", fronts)
 
     def _riding(self, need: Need) -> list[Step]:
-        if not need.riding:
+        if not need.riding or not need.may_be_idle:
             return []
-        return [self._fronts("fronts_if_any" if need.may_be_idle else "fronts", need.riding)]
+        return [self._fronts("fronts_if_any", need.riding)]
 
     def _departed(self, need: Need) -> list[Step]:
         """After the records: what left in between is then found here."""

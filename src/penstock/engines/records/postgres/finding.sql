@@ -46,8 +46,8 @@ SELECT current_setting('transaction_isolation');
 -- shows its lock, or has ended and is seen by whoever looks next. A lock has a number's lower 31 bits.
 SELECT
     newest.number,
-    newest.at,
-    (SELECT coalesce(sum(records), 0)::bigint FROM {schema}.completed),
+    latest.at,
+    (SELECT coalesce(sum(completed), 0)::bigint FROM {schema}.shards),
     head.charter,
     head.charter_version,
     newest.number + least(0, (
@@ -60,21 +60,18 @@ SELECT
             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
             AND pid <> pg_backend_pid()
     )),
-    newest.clock
+    latest.clock
 FROM {schema}.head
 CROSS JOIN LATERAL (
-    SELECT
-        greatest(
-            head.commit_number, (SELECT number FROM {schema}.commits ORDER BY number DESC LIMIT 1)
-        ) AS number,
-        CASE WHEN latest.at >= head.at THEN latest.at ELSE head.at END AS at,
-        CASE WHEN latest.at >= head.at THEN coalesce(latest.clock, latest.at) ELSE head.clock END
-            AS clock
-    FROM (SELECT) AS one
-    LEFT JOIN LATERAL (
-        SELECT at, clock FROM {schema}.commits ORDER BY at DESC LIMIT 1
-    ) AS latest ON true
-) AS newest;
+    SELECT greatest(
+        head.commit_number, (SELECT number FROM {schema}.commits ORDER BY number DESC LIMIT 1)
+    ) AS number
+) AS newest
+CROSS JOIN (
+    SELECT at, clock FROM {schema}.shards
+    UNION ALL SELECT 0, 0
+    ORDER BY at DESC LIMIT 1
+) AS latest;
 
 -- name: by_id
 -- The records with these ids; not locked, since versions are compared when they are written.
@@ -84,21 +81,26 @@ FROM unnest(%(tenants)b::text[], %(ids)b::text[]) AS wanted (tenant, id)
 JOIN {schema}.jobs AS job ON job.tenant = wanted.tenant AND job.id = wanted.id;
 
 -- name: by_claim
--- The running records that these claims have. Parameters: tenants, claims.
+-- The running records that these claims have, by nothing but their hashes. Parameters: tenants,
+-- claims.
 SELECT job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body
 FROM unnest(%(tenants)b::text[], %(claims)b::text[]) AS wanted (tenant, claim)
-JOIN {schema}.jobs AS job ON job.claim = wanted.claim AND job.tenant = wanted.tenant;
+JOIN {schema}.jobs AS job
+    ON hashtextextended(job.claim, 0) = hashtextextended(wanted.claim COLLATE "C", 0)
+WHERE job.claim = wanted.claim AND (job.tenant = wanted.tenant) IS TRUE;
 
 -- name: fronts
 -- The first records of each shelf: up to a time, but at least so many and at most. Those that
 -- another turn has are left to it. Parameters: shelves, untils, leasts, mosts.
+{dead_leases}
+UNION ALL
 {fronts_of_shelves};
 
 -- name: fronts_if_any
 -- The same, if this transaction has locked anything before: whoever locks a row is given an id. A claim
--- that found nothing reads nothing more. Parameters: as above.
+-- that found nothing reads nothing more. Not for leases. Parameters: as above.
 {fronts_of_shelves}
-WHERE pg_current_xact_id_if_assigned() IS NOT NULL;
+    AND pg_current_xact_id_if_assigned() IS NOT NULL;
 
 -- name: candidates
 -- The first records in claim order, where no queue is named and some are paused: of all lanes (queue,
@@ -120,12 +122,28 @@ WHERE pg_current_xact_id_if_assigned() IS NOT NULL;
 ), {first_of_lanes};
 
 -- name: candidates_of_types
--- The same where no queue is named and none is paused, so that it does not matter how many there are.
--- Parameters: tenant, types (NULL: all), due_by, count.
+-- The same where only types are named and no queue is paused, so that it does not matter how many there
+-- are. Parameters: tenant, types, due_by, count.
 {lanes_of_types}, wanted AS (
     SELECT type, priority FROM lane WHERE due_at <= %(due_by)s
     ORDER BY priority, due_at LIMIT %(count)s
 ), {first_of_types};
+
+-- name: candidates_of_all
+-- The same where nothing is named and nothing paused, so that no lanes matter: one priority after the
+-- other until there are enough, past those that another turn has. Parameters: tenant, due_by, count.
+{priorities}
+SELECT
+    job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body,
+    job.priority, job.due_at
+FROM step CROSS JOIN LATERAL (
+    SELECT * FROM {schema}.jobs AS job
+    WHERE job.tenant = %(tenant)s AND job.priority = step.priority
+        AND job.due_at > '-infinity' AND job.due_at <= %(due_by)s
+    ORDER BY due_at, life LIMIT %(count)s
+    {lock}
+) AS job
+LIMIT %(count)s;
 
 -- name: more_candidates
 -- As `candidates`, where others have so many of the first that there were too few. Parameters: its

@@ -61,26 +61,14 @@ WITH RECURSIVE named (queue) AS (
 
 -- name: lanes_of_types
 -- The same where the queue does not matter: lanes of a type and a priority in all queues.
--- Parameters: tenant, types (NULL: all).
-WITH RECURSIVE every (type) AS (
-    (
-        SELECT type FROM {schema}.jobs AS job
-        WHERE %(types)s::text[] IS NULL AND job.tenant = %(tenant)s AND job.due_at IS NOT NULL
-        ORDER BY type LIMIT 1
-    )
-    UNION ALL
-    SELECT next.type FROM every CROSS JOIN LATERAL (
-        SELECT type FROM {schema}.jobs AS job
-        WHERE job.tenant = %(tenant)s AND job.type > every.type AND job.due_at IS NOT NULL
-        ORDER BY type LIMIT 1
-    ) AS next
-), asked (type) AS (
-    SELECT type FROM every UNION ALL SELECT DISTINCT unnest(%(types)s::text[]) COLLATE "C"
+-- Parameters: tenant, types.
+WITH RECURSIVE asked (type) AS (
+    SELECT DISTINCT unnest(%(types)s::text[]) COLLATE "C"
 ), lane (type, priority, due_at) AS (
     SELECT asked.type, first.priority, first.due_at
     FROM asked CROSS JOIN LATERAL (
         SELECT priority, due_at FROM {schema}.jobs AS job
-        WHERE job.tenant = %(tenant)s AND job.type = asked.type AND job.due_at IS NOT NULL
+        WHERE job.tenant = %(tenant)s AND job.type = asked.type AND job.due_at >= '-infinity'
         ORDER BY priority, due_at, life LIMIT 1
     ) AS first
     UNION ALL
@@ -88,7 +76,7 @@ WITH RECURSIVE every (type) AS (
     FROM lane CROSS JOIN LATERAL (
         SELECT priority, due_at FROM {schema}.jobs AS job
         WHERE job.tenant = %(tenant)s AND job.type = lane.type
-            AND job.priority > lane.priority AND job.due_at IS NOT NULL
+            AND job.priority > lane.priority AND job.due_at >= '-infinity'
         ORDER BY priority, due_at, life LIMIT 1
     ) AS next
 )
@@ -154,7 +142,7 @@ share AS (
             SELECT due_at, life FROM {schema}.jobs AS job
             WHERE job.tenant = %(tenant)s
                 AND job.type = wanted.type AND job.priority = wanted.priority
-                AND job.due_at <= %(due_by)s
+                AND job.due_at >= '-infinity' AND job.due_at <= %(due_by)s
             ORDER BY due_at, life LIMIT %(count)s
         ) AS job
         ORDER BY wanted.priority, job.due_at, job.life LIMIT %(count)s
@@ -168,7 +156,7 @@ FROM share CROSS JOIN LATERAL (
     SELECT * FROM {schema}.jobs AS job
     WHERE job.tenant = %(tenant)s
         AND job.type = share.type AND job.priority = share.priority
-        AND job.due_at <= %(due_by)s
+        AND job.due_at >= '-infinity' AND job.due_at <= %(due_by)s
     ORDER BY due_at, life LIMIT share.records
     {lock}
 ) AS job
@@ -184,7 +172,7 @@ pool AS MATERIALIZED (
         SELECT ctid AS place, due_at, life FROM {schema}.jobs AS job
         WHERE job.tenant = %(tenant)s
             AND job.type = wanted.type AND job.priority = wanted.priority
-            AND job.due_at <= %(due_by)s
+            AND job.due_at >= '-infinity' AND job.due_at <= %(due_by)s
         ORDER BY due_at, life LIMIT %(pool)s
     ) AS job
     ORDER BY wanted.priority, job.due_at, job.life LIMIT %(pool)s
@@ -222,7 +210,7 @@ ORDER BY pool.priority, pool.due_at, pool.life LIMIT %(count)s
 -- name: waiters_for_wake
 -- Those who wait for the work of a `wake`, the longest waiting first, if somebody hears for them.
 SELECT waiter.name FROM {schema}.waiters AS waiter
-WHERE waiter.tenant = wake.tenant
+WHERE waiter.tenant = wake.tenant AND waiter.woken_at IS NULL
     AND (waiter.queues IS NULL OR wake.queue = ANY (waiter.queues))
     AND (waiter.types IS NULL OR wake.type = ANY (waiter.types))
     AND EXISTS (SELECT FROM pg_stat_get_activity(waiter.session))
@@ -235,27 +223,62 @@ pg_notify(
     json_build_array(split_part(name, '/', 2), tenant, queue, type, nullif(jobs, -1))::text
 )
 
--- name: fronts_of_shelves
--- The first records of each shelf, as `fronts` says. Parameters: shelves, untils, leasts, mosts.
+-- name: priorities
+-- Each priority that something pending has, in order, whatever it is: a step in the index for each
+-- that is asked for. Parameters: tenant.
+WITH RECURSIVE step (priority, due_at) AS (
+    (
+        SELECT priority, due_at FROM {schema}.jobs
+        WHERE tenant = %(tenant)s AND due_at > '-infinity'
+        ORDER BY priority, due_at, life LIMIT 1
+    )
+    UNION ALL
+    SELECT next.priority, next.due_at FROM step CROSS JOIN LATERAL (
+        SELECT priority, due_at FROM {schema}.jobs
+        WHERE tenant = %(tenant)s AND due_at > '-infinity' AND priority > step.priority
+        ORDER BY priority, due_at, life LIMIT 1
+    ) AS next
+)
+
+-- name: front_limit
+-- How many of a front's shelf: so many as are up to a time, within its limits.
+CASE WHEN front.least = 0 THEN front.most ELSE greatest(front.least, (
+    SELECT count(*) FROM (
+        SELECT FROM {schema}.jobs AS ripe
+        WHERE ripe.shelf = front.shelf AND ripe.shelf <> 'running'
+            AND ripe.kept_at <= front.until
+        LIMIT front.most
+    ) AS ripe
+)) END
+
+-- name: dead_leases
+-- The first of those that run, as `fronts` says. Parameters: as below.
 SELECT job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body
 FROM unnest(
     %(shelves)b::text[], %(untils)b::float8[], %(leasts)b::bigint[], %(mosts)b::bigint[]
 ) AS front (shelf, until, least, most)
 CROSS JOIN LATERAL (
-    SELECT life, version, shelf, tenant, queue, type, key, body
-    FROM {schema}.jobs
-    WHERE shelf = front.shelf
-        AND kept_at <= CASE WHEN front.least > 0 THEN 'infinity' ELSE front.until END
-    ORDER BY kept_at, life
-    LIMIT CASE WHEN front.least = 0 THEN front.most ELSE greatest(front.least, (
-        SELECT count(*) FROM (
-            SELECT FROM {schema}.jobs AS ripe
-            WHERE ripe.shelf = front.shelf AND ripe.kept_at <= front.until
-            LIMIT front.most
-        ) AS ripe
-    )) END
+    SELECT * FROM {schema}.jobs
+    WHERE shelf = 'running' AND kept_at <= front.until
+    ORDER BY kept_at, life LIMIT front.most
     {lock}
 ) AS job
+WHERE front.shelf = 'running'
+
+-- name: fronts_of_shelves
+-- The first records of each other shelf. Parameters: shelves, untils, leasts, mosts.
+SELECT job.life, job.version, job.shelf, job.tenant, job.queue, job.type, job.key, job.body
+FROM unnest(
+    %(shelves)b::text[], %(untils)b::float8[], %(leasts)b::bigint[], %(mosts)b::bigint[]
+) AS front (shelf, until, least, most)
+CROSS JOIN LATERAL (
+    SELECT * FROM {schema}.jobs
+    WHERE shelf = front.shelf AND shelf <> 'running'
+        AND kept_at <= CASE WHEN front.least > 0 THEN 'infinity' ELSE front.until END
+    ORDER BY kept_at, life LIMIT {front_limit}
+    {lock}
+) AS job
+WHERE front.shelf <> 'running'
 
 -- name: own_locks
 -- On the lowest number that this turn could be given, for `head` to see; and on a shard, alone.
@@ -273,5 +296,6 @@ pg_advisory_xact_lock_shared(
 
 -- name: entries_read
 -- How many entries of the indexes of pending records this session has read, since some time.
-pg_stat_get_xact_tuples_returned('{schema}.ready'::regclass)
+pg_stat_get_xact_tuples_returned('{schema}.first'::regclass)
+    + pg_stat_get_xact_tuples_returned('{schema}.ready'::regclass)
     + pg_stat_get_xact_tuples_returned('{schema}.pending'::regclass)

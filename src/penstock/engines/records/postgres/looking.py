@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -24,6 +24,9 @@ from penstock.ports.records import (
     Wanted,
 )
 from penstock.wire.packed import unpack
+
+WOKEN_SECONDS: Final = 0.1
+"""How long one who was woken is taken to be about to claim."""
 
 
 class Noted(Struct, frozen=True):
@@ -73,7 +76,7 @@ class Looker:
         look = [
             Step(self._sql[f"due{by(wanted)}"], asked(wanted)),
             self._step("lease_end"),
-            self._step("place", waiter=name, session=session),
+            self._step("place", waiter=name, session=session, moment=WOKEN_SECONDS),
         ]
         due, leases, place = yield look
         is_due = due[0][0] is not None and due[0][0] <= wanted.due_by

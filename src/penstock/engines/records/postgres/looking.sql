@@ -12,18 +12,33 @@ WHERE queue <> ALL (%(paused)s::text[])
 SELECT min(due_at) FROM lane;
 
 -- name: due_of_types
--- The same where no queue is named and none is paused. Parameters: tenant, types (NULL: all).
+-- The same where only types are named and no queue is paused. Parameters: tenant, types.
 {lanes_of_types}
 SELECT min(due_at) FROM lane;
 
+-- name: due_of_all
+-- The same where nothing is named and nothing is paused. Parameters: tenant.
+{priorities}
+SELECT min(due_at) FROM step;
+
 -- name: place
--- Whether one who waits is noted, and how many are ahead. Parameters: waiter, session.
+-- Whether one who waits is noted, and how many are ahead: those who wait for longer; and, as one, those
+-- who were woken a moment ago, since what is due may be what they are about to claim. Parameters:
+-- waiter, session, moment.
 SELECT own.name IS NOT NULL, (
     SELECT count(*) FROM {schema}.waiters AS other
-    WHERE other.since < coalesce(own.since, 'infinity')
+    WHERE other.since < coalesce(own.since, 'infinity') AND other.woken_at IS NULL
+) + (
+    SELECT count(*) FROM (
+        SELECT FROM {schema}.waiters AS other
+        WHERE other.name <> %(waiter)s
+            AND other.woken_at > clock_timestamp() - make_interval(secs => %(moment)s)
+        LIMIT 1
+    ) AS woken
 )
 FROM (SELECT) AS one
-LEFT JOIN {schema}.waiters AS own ON own.name = %(waiter)s AND own.session = %(session)s;
+LEFT JOIN {schema}.waiters AS own
+    ON own.name = %(waiter)s AND own.session = %(session)s AND own.woken_at IS NULL;
 
 -- name: waiting
 -- Of each type with pending records, by queue: how many, when the earliest is due, and how many are
@@ -68,27 +83,42 @@ WHERE tenant = %(tenant)s GROUP BY queue, state ORDER BY queue, state;
 
 -- name: lease_end
 -- When the first lease runs out.
-SELECT kept_at FROM {schema}.jobs WHERE shelf = 'running' AND kept_at IS NOT NULL
-ORDER BY kept_at LIMIT 1;
+SELECT kept_at FROM {schema}.jobs WHERE shelf = 'running' ORDER BY kept_at, life LIMIT 1;
 
 -- name: listing
 -- The first of one tenant's records on each of these shelves, behind a life and up to another: their
--- lives, and the bodies of those of a queue and type; NULL matches all. Parameters: tenant, shelves,
--- queue, type, after, until, most.
+-- lives, and the bodies of those of a queue and type; NULL matches all. Each kind of shelf has an index
+-- of its own; those that run are looked for by their leases. Parameters: tenant, shelves, queue, type,
+-- after, until, most.
 SELECT wanted.shelf, job.life, job.body
 FROM unnest(%(shelves)s::text[]) AS wanted (shelf) CROSS JOIN LATERAL (
-    SELECT
-        life,
-        CASE
-            WHEN (%(queue)s::text IS NULL OR queue = %(queue)s::text)
-                AND (%(type)s::text IS NULL OR type = %(type)s::text) THEN body
-        END AS body
-    FROM {schema}.jobs
+    SELECT life, {listed_body} FROM {schema}.jobs
     WHERE tenant = %(tenant)s AND jobs.shelf = wanted.shelf
-        AND life > %(after)s AND life <= %(until)s
-    ORDER BY life LIMIT %(most)s
+        AND jobs.shelf <> 'pending' AND jobs.shelf <> 'running' AND {listed_lives}
 ) AS job
-ORDER BY wanted.shelf, job.life;
+UNION ALL
+SELECT 'pending', job.life, job.body FROM (
+    SELECT life, {listed_body} FROM {schema}.jobs
+    WHERE 'pending' = ANY (%(shelves)s::text[]) AND jobs.shelf = 'pending'
+        AND tenant = %(tenant)s AND {listed_lives}
+) AS job
+UNION ALL
+SELECT 'running', job.life, job.body FROM (
+    SELECT life, {listed_body} FROM {schema}.jobs
+    WHERE 'running' = ANY (%(shelves)s::text[]) AND jobs.shelf = 'running'
+        AND (tenant = %(tenant)s) IS TRUE AND {listed_lives}
+) AS job
+ORDER BY 1, 2;
+
+-- name: listed_body
+-- Of what is listed: the bodies of those of a queue and type; NULL matches all.
+CASE
+    WHEN (%(queue)s::text IS NULL OR queue = %(queue)s::text)
+        AND (%(type)s::text IS NULL OR type = %(type)s::text) THEN body
+END AS body
+
+-- name: listed_lives
+life > %(after)s AND life <= %(until)s ORDER BY life LIMIT %(most)s
 
 -- name: departure
 -- Where the history of a job that left is: of a life, or of the latest (NULL). Parameters: tenant,

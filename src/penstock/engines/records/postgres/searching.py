@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from penstock.engines.records.postgres.arrays import floats, integers, texts
+from penstock.engines.records.postgres.arrays import Packed, floats, integers, texts
 from penstock.engines.records.postgres.starts import Starts
 from penstock.engines.records.postgres.steps import Row, Rows, Step
 from penstock.ports.records import Wanted
@@ -21,7 +21,7 @@ POOL_RECORDS: Final = 64
 """How far a look goes that is past others' records: so many times what is wanted, and so many
 more."""
 
-Kinds: TypeAlias = dict[str, Callable[[Any], bytes]]
+Kinds: TypeAlias = dict[str, Callable[[Any], Packed]]
 
 _LANES: Final[Kinds] = {
     "lane_queues": texts, "lane_types": texts, "lane_priorities": integers,
@@ -77,8 +77,10 @@ def by(wanted: Wanted) -> str:
     """How the names of the statements end that go by what is wanted, and read nothing else."""
     if wanted.queues is not None:
         return "_of_queues"
-    # Only lane by lane the records of paused queues are not in the way.
-    return "" if wanted.paused else "_of_types"
+    if wanted.paused:
+        # Only lane by lane the records of paused queues are not in the way.
+        return ""
+    return "_of_all" if wanted.types is None else "_of_types"
 
 
 def asked(wanted: Wanted) -> dict[str, Any]:
@@ -93,7 +95,7 @@ def asked(wanted: Wanted) -> dict[str, Any]:
     }
 
 
-def columns(rows: Sequence[Sequence[Any]], **kinds: Callable[[Any], bytes]) -> dict[str, Any]:
+def columns(rows: Sequence[Sequence[Any]], **kinds: Callable[[Any], Packed]) -> dict[str, Any]:
     """Rows as one array per column, each of its kind."""
     values = zip(*rows, strict=True)
     return {name: kind(column) for (name, kind), column in zip(kinds.items(), values, strict=True)}

@@ -8,38 +8,36 @@ on one of the caller's, of either kind.
 
 Ours are blocking ones, in threads: an exchange costs a quarter of what the event loop takes for it.
 
-psycopg prepares what it has seen often, also within an exchange, and does not notice when the
-server skipped that after an error: from then on it names a statement that does not exist. On a
-connection of ours `Connection.rollback` makes it forget what it prepared, so every failed
-transaction ends with that and not with a step. On a connection of the caller's nothing of ours is
-prepared, and what takes back is sent alone: psycopg then forgets all that the caller has prepared,
-and in the midst of an exchange that would come late.
+On a connection of ours an exchange is `exchanges.exchange`. On one of the caller's nothing of ours
+is prepared, and what takes back is sent alone: psycopg then forgets all that the caller has
+prepared, and in the midst of an exchange that would come late.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import nullcontext
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
+from penstock.engines.records.postgres.exchanges import (
+    OwnConnection,
+    Row,
+    Rows,
+    Step,
+    exchange,
+)
 from penstock.runtime.tasks import to_the_end
+
+__all__ = ["Ending", "Row", "Rows", "Script", "Step", "play", "play_async"]
 
 Answer = TypeVar("Answer")
 
 _IDLE: Final = TransactionStatus.IDLE
-
-Row: TypeAlias = tuple[Any, ...]
-Rows: TypeAlias = list[Row]
-
-
-class Step(NamedTuple):
-    statement: str
-    parameters: Mapping[str, Any] | None = None
 
 
 class Ending(list[Step]):
@@ -107,14 +105,16 @@ def _exchange_with(
 def _exchange(
     connection: psycopg.Connection[Any], steps: Sequence[Step], *, is_ours: bool
 ) -> list[Rows]:
-    prepare = None if is_ours else False
+    if is_ours:
+        assert isinstance(connection, OwnConnection)
+        return exchange(connection, steps)
     cursors = [psycopg.Cursor(connection, row_factory=tuple_row) for _ in steps]
     failure: psycopg.Error | None = None
     try:
         with connection.pipeline() if len(steps) > 1 else nullcontext():
             try:
                 for cursor, step in zip(cursors, steps, strict=True):
-                    cursor.execute(step.statement, step.parameters, prepare=prepare, binary=True)
+                    cursor.execute(step.statement, step.parameters, prepare=False, binary=True)
             except psycopg.Error as error:
                 # Not through the pipeline, which would log that it fails to end as well.
                 failure = error

@@ -16,21 +16,21 @@ from penstock.engines.records.postgres.steps import Script, Step
 from penstock.kernel.departures import Departed
 from penstock.kernel.events import commit_of
 from penstock.ports.counters import CountChange, minute_of
-from penstock.ports.records import Change, Departure, HoldChange, Put, Remembered, Shelf, Unheard
+from penstock.ports.records import (
+    Change,
+    Departure,
+    HoldChange,
+    Put,
+    Record,
+    Remembered,
+    Shelf,
+    Unheard,
+)
 from penstock.ports.wakes import Wake
 from penstock.wire.packed import pack
 
 VACUUM_ROWS: Final = 10_000
 """How many are deleted by one statement: less than a second's work."""
-_INSERTED: Final[Kinds] = {
-    "tenants": texts, "ids": texts, "lives": integers, "queues": texts, "types": texts,
-    "keys": blobs, "priorities": integers, "shelves": texts, "due": floats, "kept": floats,
-    "claims": texts, "bodies": blobs,
-}  # fmt: skip
-_UPDATED: Final[Kinds] = {
-    "tenants": texts, "ids": texts, "founds": integers, "shelves": texts, "due": floats,
-    "kept": floats, "claims": texts, "bodies": blobs,
-}  # fmt: skip
 _TAKEN: Final[Kinds] = {"ids": texts, "lives": integers, "untils": floats, "lapses": floats}
 _DEPARTED: Final[Kinds] = {
     "tenants": texts, "ids": texts, "lives": integers, "last": integers, "trails": texts,
@@ -87,14 +87,14 @@ class Writer:
             rows = [astuple(one) for one in change.due]
             yield self._step("count_due", shard=shard, **columns(rows, **_DUE))
             yield self._step("forget_minutes", minute=minute_of(change.at))
-        if change.completed:
-            yield self._step("count_completed", shard=shard, records=change.completed)
         yield self._step(
             "add_commit",
             number=change.commit,
             at=change.at,
-            clock=None if change.clock == change.at else change.clock,
+            clock=change.clock,
             events=pack(change.events),
+            shard=shard,
+            completed=change.completed,
         )
 
     def tell(self, channel: str, teller: str, change: Change) -> Iterator[Step]:
@@ -149,22 +149,41 @@ class Writer:
 
     def _insert(self, puts: Sequence[Put], commit: int) -> Step:
         records = sorted((put.record for put in puts), key=lambda one: (one.tenant, one.id))
-        rows = [
-            (one.tenant, one.id, one.life, one.queue, one.type, _bytes(one.key), one.priority,
-             one.shelf.value, *_times(one.shelf, one.at), one.claim, one.body)
-            for one in records
-        ]  # fmt: skip
-        return self._step("insert", version=commit, **columns(rows, **_INSERTED))
+        due, kept = _times(records)
+        return self._step(
+            "insert",
+            version=commit,
+            tenants=texts([one.tenant for one in records]),
+            ids=texts([one.id for one in records]),
+            lives=integers([one.life for one in records]),
+            queues=texts([one.queue for one in records]),
+            types=texts([one.type for one in records]),
+            keys=blobs([None if one.key is None else one.key.encode() for one in records]),
+            priorities=integers([one.priority for one in records]),
+            shelves=texts([one.shelf for one in records]),
+            due=floats(due),
+            kept=floats(kept),
+            claims=texts([one.claim for one in records]),
+            bodies=blobs([one.body for one in records]),
+        )
 
     def _update(self, puts: Sequence[Put], commit: int) -> Step:
-        puts = sorted(puts, key=lambda put: (put.record.tenant, put.record.id))
-        rows = [
-            (put.record.tenant, put.record.id, put.found, put.record.shelf.value,
-             *_times(put.record.shelf, put.record.at), put.record.claim,
-             kept_body(put.record, len(puts)))
-            for put in puts
-        ]  # fmt: skip
-        return self._step("update", version=commit, count=len(rows), **columns(rows, **_UPDATED))
+        puts = sorted(puts, key=lambda put: put.record.life)
+        records = [put.record for put in puts]
+        due, kept = _times(records)
+        return self._step(
+            "update",
+            version=commit,
+            count=len(puts),
+            tenants=texts([one.tenant for one in records]),
+            ids=texts([one.id for one in records]),
+            founds=integers([put.found for put in puts]),
+            shelves=texts([one.shelf for one in records]),
+            due=floats(due),
+            kept=floats(kept),
+            claims=texts([one.claim for one in records]),
+            bodies=blobs([kept_body(one, len(puts)) for one in records]),
+        )
 
     def _write_holds(self, changes: Sequence[HoldChange]) -> Iterator[Step]:
         changes = sorted(changes, key=lambda one: (one.tenant, one.scope))
@@ -220,10 +239,8 @@ def _departed(departed: Departed | None) -> tuple[float | None, bytes | None]:
     return (None, None) if departed is None else (departed.until, _encode(departed.operations))
 
 
-def _bytes(key: str | None) -> bytes | None:
-    return None if key is None else key.encode()
-
-
-def _times(shelf: Shelf, at: float) -> tuple[float | None, float | None]:
-    """`due_at` and `kept_at`: each record is in one of the two indexes."""
-    return (at, None) if shelf is Shelf.PENDING else (None, at)
+def _times(records: Sequence[Record]) -> tuple[list[float | None], list[float | None]]:
+    """`due_at` and `kept_at`: each record has one of the two."""
+    due = [one.at if one.shelf is Shelf.PENDING else None for one in records]
+    kept = [None if one.shelf is Shelf.PENDING else one.at for one in records]
+    return due, kept

@@ -109,11 +109,6 @@ FROM unnest(
 LEFT JOIN {schema}.remembered AS now ON now.tenant = found.tenant AND now.id = found.id
 WHERE (now.until, now.operations) IS NOT DISTINCT FROM (found.until, found.operations);
 
--- name: count_completed
--- Adds to one shard. Parameters: shard, records.
-INSERT INTO {schema}.completed AS count (shard, records) VALUES (%(shard)s, %(records)s)
-ON CONFLICT (shard) DO UPDATE SET records = count.records + excluded.records;
-
 -- name: depart
 -- A trail is a list, and a list of lists has to be square, so they go as text. Parameters: lists of
 -- tenants, ids, lives, last (the commits of their ends), trails.
@@ -149,9 +144,16 @@ SELECT * FROM unnest(%(keys)b::text[], %(released)b::float8[])
 ON CONFLICT (key) DO UPDATE SET released_at = excluded.released_at;
 
 -- name: add_commit
--- Parameters: number, at, clock, events.
-INSERT INTO {schema}.commits (number, at, clock, events)
-VALUES (%(number)s, %(at)s, %(clock)s::float8, %(events)b);
+-- And what else its shard has to add. Parameters: number, at, clock, events, shard, completed.
+WITH noted AS (
+    INSERT INTO {schema}.shards AS one (shard, completed, at, clock)
+    VALUES (%(shard)s, %(completed)s, %(at)s, %(clock)s)
+    ON CONFLICT (shard) DO UPDATE SET
+        completed = one.completed + excluded.completed,
+        clock = CASE WHEN excluded.at >= one.at THEN excluded.clock ELSE one.clock END,
+        at = greatest(one.at, excluded.at)
+)
+INSERT INTO {schema}.commits (number, at, events) VALUES (%(number)s, %(at)s, %(events)b);
 
 -- name: set_charter
 -- Parameters: charter, number.
@@ -170,7 +172,8 @@ WITH chosen AS (
     ) AS wake (tenant, queue, type, jobs)
     CROSS JOIN LATERAL ({waiters_for_wake} FOR UPDATE SKIP LOCKED) AS one
 ), woken AS (
-    DELETE FROM {schema}.waiters AS waiter USING chosen WHERE waiter.name = chosen.name
+    UPDATE {schema}.waiters AS waiter SET woken_at = clock_timestamp()
+    FROM chosen WHERE waiter.name = chosen.name
     RETURNING chosen.*
 )
 SELECT {notify_waiter} FROM woken;
@@ -186,13 +189,16 @@ WITH chosen AS (
 SELECT {notify_waiter} FROM chosen;
 
 -- name: note_waiter
--- Writes down who waits, if that was not done, and forgets those for whom nobody hears any more.
+-- Writes down who waits, if that was not done, and forgets those for whom nobody hears any more, or who
+-- were woken long ago.
 -- Parameters: waiter, tenant, queues and types (NULL: all), session.
 WITH gone AS (
     DELETE FROM {schema}.waiters WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM {schema}.waiters
-        WHERE name <> %(waiter)s
-            AND NOT EXISTS (SELECT FROM pg_stat_get_activity(waiters.session))
+        WHERE name <> %(waiter)s AND (
+            NOT EXISTS (SELECT FROM pg_stat_get_activity(waiters.session))
+            OR woken_at < clock_timestamp() - interval '1 minute'
+        )
         FOR UPDATE SKIP LOCKED
     ))
 )
@@ -200,8 +206,11 @@ INSERT INTO {schema}.waiters (name, tenant, queues, types, session, since)
 VALUES (
     %(waiter)s, %(tenant)s, %(queues)s::text[], %(types)s::text[], %(session)s, clock_timestamp()
 )
-ON CONFLICT (name) DO UPDATE SET session = excluded.session
-WHERE waiters.session <> excluded.session;
+ON CONFLICT (name) DO UPDATE SET
+    session = excluded.session,
+    since = CASE WHEN waiters.woken_at IS NULL THEN waiters.since ELSE excluded.since END,
+    woken_at = NULL
+WHERE waiters.session <> excluded.session OR waiters.woken_at IS NOT NULL;
 
 -- name: raise_first_commit
 -- Up to the first commit that is young, or that must stay, if there are any before it; and notes
@@ -221,12 +230,6 @@ UPDATE {schema}.head SET
     END,
     commit_number = greatest(
         commit_number, (SELECT number FROM {schema}.commits ORDER BY number DESC LIMIT 1)
-    ),
-    at = greatest(at, (SELECT at FROM {schema}.commits ORDER BY at DESC LIMIT 1)),
-    clock = coalesce(
-        (SELECT CASE WHEN latest.at >= head.at THEN coalesce(latest.clock, latest.at) END
-            FROM {schema}.commits AS latest ORDER BY latest.at DESC LIMIT 1),
-        clock
     )
 FROM kept;
 

@@ -1,18 +1,16 @@
 -- The tables of a queue, in a schema of their own. All times are seconds since the epoch. Names are
 -- compared by their bytes, so that no database's locale changes an order or an index.
 
--- Where the queue is: one row. `commit_number` and `at` are no higher than those of the commits
--- that are there; they matter when vacuum has left none.
+-- Where the queue is: one row. `commit_number` is no higher than those of the commits that are there;
+-- it matters when vacuum has left none.
 CREATE TABLE {schema}.head (
     only_row boolean PRIMARY KEY CHECK (only_row),
     commit_number bigint NOT NULL,
-    at double precision NOT NULL,
-    clock double precision NOT NULL,
     first_commit bigint NOT NULL,
     charter bytea NOT NULL,
     charter_version bigint NOT NULL
 );
-INSERT INTO {schema}.head VALUES (true, 0, 0, 0, 1, '', 0);
+INSERT INTO {schema}.head VALUES (true, 0, 1, '', 0);
 
 -- The numbers of commits. Uncached, so that whoever asks later gets the higher one.
 CREATE SEQUENCE {schema}.numbers AS bigint MINVALUE 1 CACHE 1;
@@ -35,15 +33,29 @@ CREATE TABLE {schema}.jobs (
     body bytea NOT NULL,
     PRIMARY KEY (tenant, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.01);
+-- What is pending, in the order of claims: of each queue and type, for claims that name queues; of each
+-- type, for those that name types alone; and of all. None of them looks at one lane after another for
+-- what it did not ask for.
 CREATE INDEX pending ON {schema}.jobs (tenant, queue, type, priority, due_at, life)
     WHERE due_at IS NOT NULL;
--- The same without the queue, for claims that name none: those do not look at one queue after another.
+-- Said in other words each, so that no statement can go by one that it is not written for: a plan may be
+-- made while there is nothing, when all look the same.
 CREATE INDEX ready ON {schema}.jobs (tenant, type, priority, due_at, life)
-    WHERE due_at IS NOT NULL;
-CREATE INDEX kept ON {schema}.jobs (shelf, kept_at, life) WHERE kept_at IS NOT NULL;
--- For lists, page by page.
-CREATE INDEX listed ON {schema}.jobs (tenant, shelf, life);
-CREATE INDEX claimed ON {schema}.jobs (claim) WHERE claim IS NOT NULL;
+    WHERE due_at >= '-infinity';
+CREATE INDEX first ON {schema}.jobs (tenant, priority, due_at, life)
+    WHERE due_at > '-infinity';
+-- Leases are apart, so that what is finished is appended to an index of its own and stays dense.
+CREATE INDEX leases ON {schema}.jobs (kept_at, life) WHERE shelf = 'running';
+CREATE INDEX kept ON {schema}.jobs (shelf, kept_at, life) WITH (fillfactor = 100)
+    WHERE kept_at IS NOT NULL AND shelf <> 'running';
+-- For lists, page by page. Those that run are few, and looked for by their leases. None but the
+-- primary key begins with the tenant and has all records, so that no plan, were it made while there
+-- were none, can go by another when a record is looked for by its id.
+CREATE INDEX listed_pending ON {schema}.jobs (tenant, life) WHERE shelf = 'pending';
+CREATE INDEX listed ON {schema}.jobs (shelf, tenant, life) WITH (fillfactor = 100)
+    WHERE shelf <> 'pending' AND shelf <> 'running';
+-- Claims have long names, so their hashes are kept.
+CREATE INDEX claimed ON {schema}.jobs (hashtextextended(claim, 0)) WHERE claim IS NOT NULL;
 
 -- Keys that are taken.
 CREATE TABLE {schema}.holds (
@@ -85,21 +97,21 @@ CREATE TABLE {schema}.due (
 ) WITH (fillfactor = 50);
 CREATE INDEX minutes ON {schema}.due (minute);
 
--- How many records are on the shelf of completed ones, by shard.
-CREATE TABLE {schema}.completed (
+-- What else the turns of each shard have to add: how many records are on the shelf of completed ones, and
+-- the latest time of a commit, with what its writer took for the time.
+CREATE TABLE {schema}.shards (
     shard integer PRIMARY KEY,
-    records bigint NOT NULL
+    completed bigint NOT NULL,
+    at double precision NOT NULL,
+    clock double precision NOT NULL
 ) WITH (fillfactor = 50);
 
 -- What happened: the events of each commit, as lines of JSON below a header, packed if they are few.
--- `clock` is NULL where it is `at`, as nearly always.
 CREATE TABLE {schema}.commits (
-    number bigint PRIMARY KEY,
+    number bigint PRIMARY KEY WITH (fillfactor = 100),
     at double precision NOT NULL,
-    clock double precision,
     events bytea NOT NULL
 );
-CREATE INDEX commit_times ON {schema}.commits (at);
 
 -- Where the histories of jobs that left are.
 CREATE TABLE {schema}.departures (
@@ -123,14 +135,16 @@ CREATE TABLE {schema}.remembered (
 CREATE INDEX forgettable ON {schema}.remembered (until);
 
 -- Who waits for work: the handle and its name for it, what for (NULL: any), since when, and the session
--- that hears for it, without which it is nobody. After a crash nobody waits, so no log is needed.
+-- that hears for it, without which it is nobody. Who was woken waits no more, but is there for a while,
+-- so that others leave to it what it was woken for. After a crash nobody waits, so no log is needed.
 CREATE UNLOGGED TABLE {schema}.waiters (
     name text COLLATE "C" PRIMARY KEY,
     tenant text COLLATE "C" NOT NULL,
     queues text[],
     types text[],
     session integer NOT NULL,
-    since timestamptz NOT NULL
+    since timestamptz NOT NULL,
+    woken_at timestamptz
 );
 CREATE INDEX waiting_since ON {schema}.waiters (since);
 
