@@ -325,6 +325,20 @@ async def test_wherever_a_call_is_cancelled_the_transaction_goes_on(
     assert set(there) - set(kept) <= {f"{at - 1}", f"{at}"}
 
 
+async def test_a_connection_to_another_queue_is_refused(
+    queue: Queue, url: str, postgres_server: Postgres
+) -> None:
+    other = postgres_server.new_database()
+    async with penstock.open(f"{other}?{url.partition('?')[2]}") as second:
+        async with await psycopg.AsyncConnection.connect(other) as connection:
+            with pytest.raises(InvalidInput, match="leads to another database"):
+                await queue.enqueue("ship", id="lost", connection=connection)
+            # It is as it was, and of use to whom it leads to.
+            await second.enqueue("ship", id="found", connection=connection)
+        assert await second.get("lost") is None
+        assert await second.get("found") is not None
+
+
 async def test_a_connection_without_a_transaction_is_refused(queue: Queue, database: str) -> None:
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         with pytest.raises(InvalidInput, match="in no transaction"):

@@ -40,6 +40,10 @@ SELECT set_config('lock_timeout', '0', true);
 -- How much of the caller's transaction lies in the past.
 SELECT current_setting('transaction_isolation');
 
+-- name: place
+-- Which queue this is, among all databases of all servers.
+SELECT '{schema}.head'::regclass::oid::bigint, pg_postmaster_start_time()::text;
+
 -- name: head
 -- Where the queue is. `readable` ends below the turns under way, by their locks. Those are looked at
 -- after the snapshot was taken: a lower number than the newest in it was given before, so its turn

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from math import inf
 from threading import Lock
@@ -34,7 +35,7 @@ from penstock.engines.records.postgres.looking import Looker, Noted
 from penstock.engines.records.postgres.objects import Objects
 from penstock.engines.records.postgres.statements import Statements
 from penstock.engines.records.postgres.steps import Script, play, play_async
-from penstock.engines.records.postgres.turning import MustBeAlone, StillOpen, Turning
+from penstock.engines.records.postgres.turning import Elsewhere, MustBeAlone, StillOpen, Turning
 from penstock.engines.records.postgres.writing import Writer
 from penstock.errors import InvalidInput, StoreUnavailable
 from penstock.ports.backend import Capabilities
@@ -128,6 +129,19 @@ class PostgresStore:
         return await self._turn_threads.submit(lambda: self._turn(ask, decide, is_read))
 
     async def turn_within(self, connection: Any, ask: Ask, decide: Decide) -> bool:
+        with suppress(Elsewhere):
+            return await self._turn_within(connection, ask, decide)
+        # With the first turn, and after the server was started again.
+        await self._look(self._turning.locate)
+        try:
+            return await self._turn_within(connection, ask, decide)
+        except Elsewhere:
+            raise InvalidInput(
+                "connection=: it leads to another database, which has a queue of its own; give a "
+                f"connection to that of {self._database.name}"
+            ) from None
+
+    async def _turn_within(self, connection: Any, ask: Ask, decide: Decide) -> bool:
         script = self._turning.within(ask, decide)
         try:
             if isinstance(connection, psycopg.AsyncConnection):

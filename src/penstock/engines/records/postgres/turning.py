@@ -24,7 +24,7 @@ from msgspec import Struct
 from penstock.engines.records.postgres.errors import is_conflict
 from penstock.engines.records.postgres.finding import Finder, head_in
 from penstock.engines.records.postgres.statements import Statements
-from penstock.engines.records.postgres.steps import Ending, Script, Step
+from penstock.engines.records.postgres.steps import Ending, Rows, Script, Step
 from penstock.engines.records.postgres.writing import Writer
 from penstock.errors import InvalidInput
 from penstock.ports.records import Ask, Change, Decide
@@ -55,6 +55,10 @@ class MustBeAlone(Exception):
         self.closes = closes
 
 
+class Elsewhere(Exception):
+    """A caller's connection leads to another queue than ours, or our server was started again."""
+
+
 class StillOpen(Exception):
     """A transaction of a caller's is, so that nothing can be closed."""
 
@@ -74,6 +78,7 @@ class Turning:
         self._looker = Finder(sql.finding)
         self._finder = Finder(sql.locking)
         self._writer = Writer(sql.writing)
+        self._place: Rows = []
 
     def look(self, ask: Ask, decide: Decide) -> Script[bool]:
         """A turn that writes nothing, and so locks nothing."""
@@ -114,6 +119,10 @@ class Turning:
         tell = self._writer.tell(self.channel, teller, ready.change)
         yield [*ready.steps, COMMIT, *tell]
 
+    def locate(self) -> Script[None]:
+        """Finds out where the queue is, to compare with where a caller's connection leads."""
+        [self._place] = yield [Step(self._sql.finding["place"])]
+
     def within(self, ask: Ask, decide: Decide) -> Script[bool]:
         """A turn in a transaction that somebody else began and will end.
 
@@ -123,11 +132,13 @@ class Turning:
         savepoint has one turn at a time.
         """
         sql = self._sql.finding
-        begin, isolation = Step(sql["begin_within"]), Step(sql["isolation"])
+        begin, isolation, place = (Step(sql[one]) for one in ("begin_within", "isolation", "place"))
         limit = Step(sql["be_impatient"], {"limit": f"{WAIT_SECONDS_MAX:g}s"})
         try:
-            results = yield [_SAVE, isolation, limit, begin, self._looker.head()]
-            shard, head = results[3][0][-1], head_in(results[4])
+            results = yield [_SAVE, isolation, limit, place, begin, self._looker.head()]
+            shard, head = results[4][0][-1], head_in(results[5])
+            if results[3] != self._place:
+                raise Elsewhere
             if results[1] != [("read committed",)]:
                 # What it sees of the charter may be long past, and nothing would tell.
                 raise WrongIsolation(results[1][0][0])
