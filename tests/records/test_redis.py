@@ -7,7 +7,7 @@ import importlib.util
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,7 +17,7 @@ import redis
 
 import penstock
 from penstock import NewJob, Queue
-from penstock.engines.records.redis import finding, reaching, server, writing
+from penstock.engines.records.redis import connection, finding, reaching, server, writing
 from penstock.engines.records.redis.connection import Connection
 from penstock.engines.records.redis.store import RedisStore
 from penstock.errors import (
@@ -449,15 +449,7 @@ async def test_a_master_that_becomes_a_replica_is_waited_out(
         return translate(self, error)
 
     monkeypatch.setattr(Connection, "translate", note)
-    folders = [tmp_path / "one", tmp_path / "other"]
-    for folder in folders:
-        folder.mkdir()
-    with (
-        own_redis(folders[0]) as one,
-        own_redis(folders[1]) as other,
-        redis.Redis.from_url(one.url) as first,
-        redis.Redis.from_url(other.url) as second,
-    ):
+    with two_servers(tmp_path) as (one, other, first, second):
         async with penstock.open(one.url) as queue:
             await queue.enqueue("work", id="before")
             _follow(second, one)
@@ -469,6 +461,38 @@ async def test_a_master_that_becomes_a_replica_is_waited_out(
             first.replicaof("NO", "ONE")
             assert (await meanwhile).status == "queued"
             assert await ids(queue) == ["before", "meanwhile"]
+
+
+async def test_one_that_stays_a_replica_is_told_of_and_has_taken_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It refused each time, so nobody has to guess what became of it."""
+    monkeypatch.setattr(connection, "PATIENCE_SECONDS", 0.2)
+    with two_servers(tmp_path) as (one, other, first, second):
+        async with penstock.open(one.url) as queue:
+            await queue.enqueue("work", id="before")
+            _follow(second, one)
+            second.replicaof("NO", "ONE")
+            _follow(first, other)
+            with pytest.raises(StoreUnavailable, match="read only replica"):
+                await queue.enqueue("work", id="refused")
+            first.replicaof("NO", "ONE")
+            assert await ids(queue) == ["before"]
+            assert (await queue.enqueue("work", id="refused")).status == "queued"
+
+
+@contextmanager
+def two_servers(folder: Path) -> Iterator[tuple[OwnRedis, OwnRedis, redis.Redis, redis.Redis]]:
+    """And a client of each."""
+    for name in ("one", "other"):
+        (folder / name).mkdir()
+    with (
+        own_redis(folder / "one") as one,
+        own_redis(folder / "other") as other,
+        redis.Redis.from_url(one.url) as first,
+        redis.Redis.from_url(other.url) as second,
+    ):
+        yield one, other, first, second
 
 
 def _follow(replica: redis.Redis, master: OwnRedis) -> None:

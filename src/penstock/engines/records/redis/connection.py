@@ -46,7 +46,7 @@ from penstock.runtime.services import Services
 Answer = TypeVar("Answer")
 
 PATIENCE_SECONDS: Final = 30.0
-"""How long trouble is waited out before a read is given up."""
+"""How long trouble is waited out before a read is given up, or a write that was refused."""
 ANSWER_SECONDS_MAX: Final = 30.0
 CLOSE_SECONDS_MAX: Final = 5.0
 SCANNED_NAMES: Final = 1_000
@@ -252,15 +252,18 @@ class Connection:
         await before.disconnect(inuse_connections=False)
 
     async def _patiently(self, act: Callable[[], Awaitable[Answer]], seconds_max: float) -> Answer:
+        """What the server has refused each time was certainly not done, so it can be given up."""
         clock = self._services.clock
         backoff = self._services.backoff(_RETRY_SECONDS, _RETRY_SECONDS_MAX)
-        until = clock.elapsed() + seconds_max
+        began_at, is_refused = clock.elapsed(), True
         while True:
             try:
                 return await act()
-            except StoreUnavailable:
+            except StoreUnavailable as error:
+                is_refused = is_refused and isinstance(error.__cause__, ResponseError)
+                most = PATIENCE_SECONDS if is_refused else seconds_max
                 seconds = backoff.next_seconds()
-                if self._is_closing or clock.elapsed() + seconds > until:
+                if self._is_closing or clock.elapsed() + seconds > began_at + most:
                     raise
             await clock.sleep(seconds)
 
