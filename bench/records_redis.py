@@ -20,12 +20,12 @@ from bench.figures import Row, Series, passed, series
 from bench.filling import fill
 from bench.load import Timing
 from bench.plan import Plan, isolated
-from bench.records import JOBS, JOBS_QUICK, PROCESSES, together
+from bench.records import JOBS, JOBS_QUICK, PROCESSES, processes_rows, together
 from bench.rivals import NoRival, installed, platformatic
 from tests.servers.redis import Redis, running_redis
 
-TIMES_HUEY: Final = 3.0
-TIMES_PLATFORMATIC: Final = 1.2
+TIMES_HUEY: Final = 6.0
+TIMES_PLATFORMATIC: Final = 1.8
 DEPTHS: Final = (1_000, 1_000_000)
 DEPTHS_QUICK: Final = (1_000, 100_000)
 SHARE_MIN: Final = 0.7
@@ -111,7 +111,10 @@ def _empty(redis: Redis) -> str:
 
 def _rows(outcomes: dict[str, list[Outcome]]) -> list[Row]:
     figures = {name: _figure(runs) for name, runs in outcomes.items()}
-    rows = [Row(f"{_name(count)}: end to end", figures[_name(count)]) for count in PROCESSES]
+    rows = processes_rows(
+        {count: f"{_name(count)}: end to end" for count in PROCESSES},
+        {count: figures[_name(count)] for count in PROCESSES},
+    )
     bars = {HUEY.name: TIMES_HUEY, PLATFORMATIC: TIMES_PLATFORMATIC}
     return rows + [
         _beside(figures[PENSTOCK], name, figures[name], times) for name, times in bars.items()
