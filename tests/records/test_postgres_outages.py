@@ -20,7 +20,9 @@ import pytest
 
 import penstock
 from penstock.engines.records.postgres import database
-from penstock.errors import StoreUnavailable
+from penstock.engines.records.postgres.errors import translated
+from penstock.errors import PenstockError, StoreUnavailable
+from penstock.testing.conformance.backend.steps import ids
 from tests.records.postgres_stores import new_schema
 from tests.servers.postgres import Postgres
 
@@ -133,6 +135,37 @@ async def test_open_does_not_wait_for_a_server_that_is_not_there() -> None:
     with pytest.raises(StoreUnavailable):
         async with asyncio.timeout(30):
             await _enqueue_one(f"postgresql://postgres@127.0.0.1:{port}/postgres")
+
+
+async def test_a_server_that_takes_no_writes_for_a_while_is_waited_out(
+    postgres_server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a failover, while a name still leads to the one that was the master."""
+    url = postgres_server.new_database()
+    name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
+    refused, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def note(place: str, error: psycopg.Error) -> PenstockError:
+        if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+            loop.call_soon_threadsafe(refused.set)
+        return translated(place, error)
+
+    monkeypatch.setattr(database, "translated", note)
+    async with (
+        penstock.open(url) as queue,
+        asyncio.timeout(90),
+        await psycopg.AsyncConnection.connect(url, autocommit=True) as admin,
+    ):
+        await queue.enqueue("work", id="before")
+        await admin.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        await admin.execute(END_SESSIONS)
+        meanwhile = asyncio.create_task(queue.enqueue("work", id="meanwhile"))
+        await refused.wait()
+        assert not meanwhile.done()
+        await admin.execute("SET default_transaction_read_only = off")
+        await admin.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+        assert (await meanwhile).status == "queued"
+        assert await ids(queue) == ["before", "meanwhile"]
 
 
 async def _enqueue_one(url: str) -> str:

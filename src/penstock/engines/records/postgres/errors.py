@@ -31,8 +31,10 @@ _AWAY: Final = (
     errors.TransactionTimeout,
     errors.QueryCanceled,
     errors.LockNotAvailable,
+    errors.ReadOnlySqlTransaction,
 )
-"""Not now: the server, or somebody else's transaction that lasts."""
+"""Not now: the server, which may be one that another is about to take over from, or somebody else's
+transaction that lasts."""
 _DENIED: Final = (
     "authentication failed",
     "no password supplied",
