@@ -21,8 +21,9 @@ UV = index="$${UV_DEFAULT_INDEX:-$$($(PIP_INDEX))}"; \
 COMPILE = $(UV) pip compile --universal --generate-hashes \
 	--no-emit-index-url --custom-compile-command "make lock" --quiet $(ARGS)
 
-# Tests and benchmarks start hundreds of processes, and each would compile all it imports anew.
-unexport PYTHONDONTWRITEBYTECODE
+# Tests and benchmarks start hundreds of processes. Where none may write what it has compiled, each
+# would compile all it imports anew.
+PRECOMPILE = $(BIN)/python -m compileall -q $(CODE) -x node_modules
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test proof check bench sim soak format lock clean
@@ -36,6 +37,7 @@ demo: setup ## see the queue at work
 	$(BIN)/penstock demo $(ARGS)
 
 test: setup ## run all tests; ARGS="-k lease" picks some, ARGS="-m 'not slow'" the quick ones
+	@$(PRECOMPILE)
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 proof: setup ## the tables of Spark against a recount, at length; JOBS=200000 KILLS=50
@@ -48,6 +50,7 @@ check: setup ## formatting, lint, imports between layers, types
 	$(BIN)/mypy $(CODE)
 
 bench: setup ## measure
+	@$(PRECOMPILE)
 	$(BIN)/python -m bench $(ARGS)
 
 sim: setup ## run the simulation, SEEDS=10000 of them
@@ -79,7 +82,7 @@ $(BIN)/uv: requirements/bootstrap.txt
 	@touch $@
 
 $(VENV)/.installed: $(BIN)/uv requirements/dev.txt pyproject.toml
-	@$(UV) pip sync --python $(BIN)/python --require-hashes requirements/dev.txt
+	@$(UV) pip sync --python $(BIN)/python --compile-bytecode --require-hashes requirements/dev.txt
 	@$(UV) pip install --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -21,6 +23,9 @@ pytest_plugins = [
 
 
 def pytest_configure() -> None:
+    # Python would take two modules that tests write within a second for one if both are as long.
+    sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     # A shell has what it runs in the background ignore it, and all that is started from there.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
